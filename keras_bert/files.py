@@ -15,6 +15,7 @@ import os
 import re
 import reprlib
 import shutil
+import stat
 import sys
 import tempfile
 import zlib
@@ -22,6 +23,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+
+from keras_bert.counted import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,16 +87,32 @@ def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
 
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
-    present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
+    paths = sorted(directory.iterdir(), key=lambda path: (path.name not in names, path.name))
+    present = listed([f"{path.name} (not a file)" if path.name in names else path.name for path in paths])
     advice = advice and f"; {advice}"
-    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}{advice}")
+    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present or 'nothing'}{advice}")
 
 
-def refuse_pointer(path: str | Path) -> None:
-    """Raises ValueError if a file is a Git LFS pointer, as in a clone without its large files."""
-    if not Path(path).is_file():
-        return
-    with Path(path).open("rb") as file:
+MOST_BYTES = 2**28  # of a file that is read whole; the largest tokenizers have some 40 megabytes
+MOST_GRAPH_BYTES = 2**31  # of a protocol buffer, of which its library reads no more
+
+
+def check_regular(path: str | Path, most: int | None = None) -> None:
+    """Checks a file before anything opens it, which may wait for a pipe or read a device for ever.
+
+    Raises OSError if there is no such file; ValueError if it is a pipe or a device, or has more than `most` bytes.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise ValueError(f"{path} is {'a pipe' if stat.S_ISFIFO(status.st_mode) else 'a device'}, not a file")
+    if most is not None and status.st_size > most:
+        raise ValueError(f"{path} has {status.st_size:,} bytes, more than such a file can have, {most:,}")
+
+
+def check_file(path: str | Path, most: int | None = None) -> None:
+    """Raises as `check_regular`, or ValueError if it is a Git LFS pointer, as in a clone without its large files."""
+    check_regular(path, most)
+    with open(path, "rb") as file:
         pointer = file.read(1000)
     if pointer.startswith(POINTER):
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
@@ -104,10 +123,24 @@ def refuse_pointer(path: str | Path) -> None:
         )
 
 
+def read_whole(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Reads a model's file, after `check_file`."""
+    check_file(path, most)
+    return Path(path).read_bytes()
+
+
+def leads_outside(path: Path, directory: Path) -> bool:
+    """Whether a path in a directory leads out of it by a link. Of the Hub's cache, whose files are links, it may."""
+    home = Path(os.path.realpath(directory))
+    allowed = [home, home.parent.parent / "blobs"] if home.parent.name == "snapshots" else [home]
+    return not any(map(Path(os.path.realpath(path)).is_relative_to, allowed))
+
+
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file to read, and decompresses gzip. Raises ValueError for a Git LFS pointer or damaged gzip."""
-    refuse_pointer(path)
+    if Path(path).is_file():  # a user's own texts may come from a pipe
+        check_file(path)
     with open(path, "rb") as file:
         if not file.peek(2).startswith(_GZIP):
             yield file
@@ -128,8 +161,7 @@ def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
         with open_bytes(path) as file:
             raw = file.read()
     else:
-        refuse_pointer(path)
-        raw = Path(path).read_bytes()
+        raw = read_whole(path)
     text = _decode(raw, path)
     if not text.strip():
         raise ValueError(f"{path} is empty")
@@ -185,21 +217,6 @@ def sha256(parts: Iterable[bytes | memoryview]) -> str:
     return digest.hexdigest()
 
 
-def text_files(path: Path) -> list[Path]:
-    """Lists `path` itself, or the .txt files in a directory, by name. Raises FileNotFoundError if any is missing."""
-    if not path.is_dir():
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
-        return [path]
-    paths = sorted(path.glob("*.txt"))
-    if not paths:
-        raise FileNotFoundError(f"the directory {path} has no .txt files")
-    for each in paths:
-        if not each.exists():
-            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
-    return paths
-
-
 def read_json(path: Path, shape: JsonShape = dict) -> Any:
     """Reads a JSON file, and checks it by `check_json`. Raises ValueError, with the file's name, as `load_json` too."""
     value = load_json(path)
@@ -208,13 +225,13 @@ def read_json(path: Path, shape: JsonShape = dict) -> Any:
 
 
 def load_json(path: Path) -> Any:
-    """Reads a JSON file of any shape. Raises ValueError for a Git LFS pointer, or what is not JSON in UTF-8."""
+    """Reads a JSON file of any shape. Raises as `check_file`, or ValueError for what is not JSON in UTF-8."""
+    content = read_whole(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content.decode()
         value = parse_json(text)
         _refuse_lone_surrogates(text)
     except ValueError as error:  # bad JSON, or bad UTF-8
-        refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     return value
 
@@ -352,7 +369,7 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
     """Raises FileExistsError if `directory` has one of the files `names` and `overwrite` is False."""
     existing = [name for name in names if (Path(directory) / name).exists()]
     if existing and not overwrite:
-        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite to replace")
+        raise FileExistsError(f"{directory} already has {listed(existing)}; pass overwrite to replace")
 
 
 @contextmanager
@@ -467,7 +484,7 @@ def _find_leftovers(path: Path, ending: str) -> list[Path]:
     for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{ending}"):
         number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{ending}")
         is_own = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
-        if number.isdecimal() and (is_own or not Path("/proc", number).exists()):
+        if number.isdecimal() and (is_own or not _is_process(int(number))):
             leftovers.append(temporary)
     return leftovers
 
@@ -476,6 +493,17 @@ def _open_no_link(path: str, flags: int) -> int:
     """Opens a file for `open`, as an opener. Raises OSError for a link, or a pipe, which would wait for a reader."""
     refuse_link(Path(path))
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
+def _is_process(number: int) -> bool:
+    """Whether a process lives. Not every system has /proc."""
+    try:
+        os.kill(number, 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):  # or a number that no process has
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:

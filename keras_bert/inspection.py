@@ -9,6 +9,7 @@ import importlib.util
 import math
 import re
 import shlex
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
@@ -18,7 +19,8 @@ from typing import Any
 
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.counted import counted
+from keras_bert.counted import counted, listed, visible
+from keras_bert.data import table_formats, tables
 from keras_bert.formats import (
     Preset,
     hugging_face,
@@ -105,19 +107,18 @@ class Inspection:
     commands: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yields a name and a text for each line that the command prints."""
-        yield "what", self.what
-        yield from self.facts.items()
-        yield "loads as", ", ".join(self.loads_as) or "nothing here"
+        """Yields a name and a text for each line that the command prints, with what files say escaped."""
+        lines = [("what", self.what), *self.facts.items(), ("loads as", ", ".join(self.loads_as) or "nothing here")]
         for name, texts in (("signature", self.signatures), ("wrong", self.wrong), ("next", self.commands)):
-            yield from ((name, text) for text in texts)
+            lines += ((name, text) for text in texts)
+        yield from ((name, visible(text, kept="")) for name, text in lines)
 
     def add_command(self, command: str, path: Path | None = None) -> None:
         self.commands.append(command.format(shlex.quote(self.handle if path in (None, self.path) else str(path))))
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Tells what a path is: a model in any format, an export, an index, a run, a tokenizer, or nothing of these.
+    """Tells what a path is: a model in any format, an export, an index, a run, a tokenizer, data, or nothing of these.
 
     Use it before you load, convert or serve what somebody left on a disk. It takes about a second, imports no
     TensorFlow, runs nothing from a file and opens no pickle. What it cannot read it names in `wrong`.
@@ -170,7 +171,7 @@ def _model(found: Inspection) -> None:
                 _add_task(found, preset)
             return
         _add_configuration(found, preset, preset.config)
-        found.what += f", {', '.join(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
+        found.what += f", {listed(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
         found.wrong.append("the weights are a pickle, which is not opened here; PyTorch's weights-only loader reads it")
         if _is_installed(found, "torch", "torch"):
             found.loads_as.append("BertEncoder")
@@ -198,8 +199,8 @@ def _add_model(found: Inspection, preset: Preset) -> None:
     parameters = f"{sum(map(math.prod, checkpoint.shapes('encoder').values())):,} in the encoder"
     heads = ", ".join(sorted(checkpoint.heads)) or "none"
     _add_configuration(found, preset, checkpoint.config, parameters=parameters, heads=heads)
-    found.facts["missing"] = ", ".join(checkpoint.missing) or "nothing"
-    found.facts["unexpected"] = ", ".join(checkpoint.unexpected) or "nothing"
+    found.facts["missing"] = listed(checkpoint.missing) or "nothing"
+    found.facts["unexpected"] = listed(checkpoint.unexpected) or "nothing"
     if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
         found.facts["optimizer"] = f"{counted(slots, 'array')} of its state, not read"
     found.wrong += checkpoint.remarks
@@ -245,7 +246,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
         found.what += f", {values['architectures'][0]}"
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
     if labels and any(HEADS[head].has_labels for head in preset.checkpoint.heads):
-        found.facts["labels"] = _some(labels)
+        found.facts["labels"] = _some(list(map(tables.shorten, labels)))
     if present := [name for name in model_files.OWN if (preset.home / name).is_file()]:
         found.facts["files"] = ", ".join(present)
 
@@ -458,7 +459,7 @@ def _contents(found: Inspection) -> None:
 
 
 def _keras(found: Inspection) -> None:
-    limit = 10 * found.path.stat().st_size + 2**20  # a small file may hold gigabytes of zeros
+    limit = min(10 * found.path.stat().st_size + 2**20, files.MOST_BYTES)  # a small file may hold gigabytes of zeros
     try:
         with zipfile.ZipFile(found.path) as archive:
             texts = [archive.open(name).read(limit).decode() for name in ("config.json", "metadata.json")]
@@ -482,11 +483,15 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
             "it has a Lambda layer, Python code: Keras runs it with safe_mode=False; do so if you trust it"
         )
     if custom:
-        found.wrong.append(f"it needs the code of {_some(custom)}, which is not part of Keras")
+        quoted = [name if name.isidentifier() else repr(name) for name in custom]
+        found.wrong.append(f"it needs the code of {_some(quoted)}, which is not part of Keras")
     if not version.startswith("3."):
         found.wrong.append(f"Keras 2 wrote it ({version}): tf_keras, not Keras 3, loads it")
         objects = ", ".join(f"{name!r}: {name}" for name in custom)
         load = f"tf_keras.models.load_model({found.handle!r}{f', custom_objects={{{objects}}}' if custom else ''})"
+        if not all(map(str.isidentifier, custom)):  # what a file says is not code to run
+            found.wrong.append("its names of classes are no names in Python, so they are of no code that Keras wrote")
+            return
         found.commands.append("pip install tf_keras")
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
     elif not custom and "Lambda" not in names:
@@ -532,8 +537,59 @@ def _safetensors(found: Inspection) -> None:
 
 
 def _some(names: Collection[str]) -> str:
-    listed = names if isinstance(names, list) else sorted(names)
-    return ", ".join(listed[:_MANY]) + (f" and {len(listed) - _MANY:,} more" if len(listed) > _MANY else "")
+    return listed(names if isinstance(names, list) else sorted(names), _MANY)
+
+
+# -- Data.
+
+_FIRST_ROWS, _FIRST_BYTES = 200, 2**24  # of a table, which are looked at
+_TRAINED_ON = {"conll": "finetune tag", "squad": "finetune answer"}
+
+
+def _data(found: Inspection) -> None:
+    kind = table_formats.kind_of(found.path)
+    if kind.is_table:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # of sheets that are not read
+            _add_table(found, table_formats.FORMATS[kind.name])
+        found.wrong += [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+    elif kind.name in _TRAINED_ON:
+        found.add_command(f"keras-bert {_TRAINED_ON[kind.name]} --train {{}} --output new")
+    elif kind.is_text:
+        found.add_command("keras-bert index {} --output new")
+
+
+def _add_table(found: Inspection, kind: table_formats.Format) -> None:
+    """Adds the columns of a table, its first rows' number and classes, and how to index its longest texts."""
+    with files.temporary_directory() as folder:
+        path, is_whole = found.path, True
+        if kind.unit == "line":  # a few bytes of gzip may hold a line of gigabytes
+            path = folder / f"{found.path.name.removesuffix('.gz')}"
+            with files.open_bytes(found.path) as file:
+                start, is_whole = file.read(_FIRST_BYTES), not file.read(1)
+            path.write_bytes(start if is_whole else start[: start.rfind(b"\n") + 1])
+        try:
+            rows = tables.read_rows(path, first=_FIRST_ROWS)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), str(found.path))) from None
+    is_whole = is_whole and len(rows.rows) < _FIRST_ROWS
+    names, cells = rows.names or [], [row for _, row in rows.rows if not isinstance(row, str)]
+    if rows.table.delimiter:
+        found.facts["delimiter"] = repr(rows.table.delimiter)
+    found.facts |= {
+        "columns": listed(list(map(tables.shorten, names))),
+        "rows": f"{'' if is_whole else 'at least '}{len(rows.rows):,}",
+    }
+    by_name = {
+        name: [str(row.get(name) or "") if isinstance(row, dict) else row[number] for row in cells]
+        for number, name in enumerate(names)
+    }
+    if "label" in by_name:
+        found.facts["labels"] = _some({tables.shorten(each) for each in by_name["label"]})
+    column = "text" if "text" in names else max(names, key=lambda name: sum(map(len, by_name[name])), default="")
+    if column and column.isprintable():
+        quoted = shlex.quote(column).replace("{", "{{").replace("}", "}}")
+        found.add_command(f"keras-bert index {{}} --text-column {quoted} --output new")
 
 
 # Kind of `recognition` -> what reads more of it.
@@ -548,6 +604,7 @@ _READERS: dict[str, Callable[[Inspection], None]] = {
     "configuration": _configuration,
     "tokenizer": _tokenizer,
     "directory": _contents,
+    "data": _data,
     "keras": _keras,
     "h5": _h5,
     "safetensors": _safetensors,

@@ -140,7 +140,7 @@ class PresetFiles:
     def has(self, name: str, directory: Path | None = None) -> bool:
         """Checks whether there is such a JSON file."""
         path = (directory or self.directory) / name
-        return path in self._json or path.is_file()
+        return path in self._json or (path.exists() and not path.is_dir())  # what is no file is refused when it is read
 
     def parsed(self, name: str, parse: Callable[[dict[str, Any], Path], T]) -> T:
         """Reads a JSON file and parses its content, once."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert import files
 from keras_bert.extras import import_extra
 from keras_bert.formats import Preset, model_card, model_files
 
@@ -42,7 +44,7 @@ def push_to_hub(directory: str | Path, repository: str, *, private: bool = True,
         FileNotFoundError: there is no model in the directory.
         ImportError: huggingface_hub is not installed (the extra `hf`).
         OSError: the Hub refuses it; run `hf auth login` first.
-        ValueError: the directory has no model card, or its configuration is damaged.
+        ValueError: the directory has no model card, its configuration is damaged, or a file is a link to one elsewhere.
 
     Example:
         >>> import tempfile
@@ -58,6 +60,12 @@ def push_to_hub(directory: str | Path, repository: str, *, private: bool = True,
     if not (home / model_card.FILE).is_file():
         raise ValueError(f"{directory} has no {model_card.FILE}, the model card; write one")
     sent = sorted(model_files.present(home, (*_FILES, *_OF_A_RUN)))
+    if links := [name for name in sent if files.leads_outside(home / name, home)]:
+        target = os.path.realpath(home / links[0])
+        raise ValueError(
+            f"{home / links[0]} leads to {target}, outside of the directory, which would be published; copy it there, "
+            "or remove the link"
+        )
     names = (str(path.relative_to(home)) for path in sorted(home.rglob("*")) if path.is_file())
     left_out, url = [name for name in names if name not in sent], None
     if not dry_run:

@@ -10,8 +10,9 @@ import pytest
 from keras_bert import files
 from keras_bert.data import read_squad
 from keras_bert.data.table_formats import open_parquet
+from keras_bert.formats import saved_model
 from keras_bert.formats.tensorflow_file import TensorFlowFile, write_tensorflow
-from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors
+from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, read_checked
 from keras_bert.runtimes.runtime import opening
 from keras_bert.text import SentencePieceTokenizer
 
@@ -50,22 +51,46 @@ def test_whole_surrogate_pairs_and_escaped_backslashes_are_text(tmp_path):
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 711396\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("tokenizer.json", files.read_json),
-        ("vocab.txt", files.read_text),
-        ("model.safetensors", open_safetensors),
-        ("pytorch_model.bin", TorchFile),
-        ("model.weights.h5", H5File),
-        ("bert_model.ckpt.index", TensorFlowFile),
-        ("spiece.model", SentencePieceTokenizer),
-    ],
-)
+READERS = [
+    ("tokenizer.json", files.read_json),
+    ("vocab.txt", files.read_text),
+    ("model.safetensors", open_safetensors),
+    ("pytorch_model.bin", TorchFile),
+    ("model.weights.h5", H5File),
+    ("bert_model.ckpt.index", TensorFlowFile),
+    ("spiece.model", SentencePieceTokenizer),
+]
+
+
+def sparse(path):
+    with path.open("wb") as file:
+        file.truncate(40 << 30)
+
+
+@pytest.mark.parametrize(("name", "read"), READERS)
 def test_pointers_of_git_lfs_are_named(tmp_path, name, read):
     """Every reader of files that repositories keep in LFS tells them from damaged files."""
     (tmp_path / name).write_text(POINTER)
     with error_names(ValueError, tmp_path / name, "Git LFS pointer", "711,396 bytes", "git lfs pull"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("make", "word"), [(os.mkfifo, "a pipe"), (lambda path: path.symlink_to("/dev/null"), "a device"), (sparse, "")]
+)
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        *READERS,
+        ("saved_model.pb", saved_model.read_graphs),
+        ("int8_ranges.safetensors", read_checked),
+    ],
+)
+def test_only_regular_files_of_a_sane_size_are_opened(tmp_path, name, read, make, word):
+    """To read a pipe or a device may take for ever, and a file of nothing all memory."""
+    make(tmp_path / name)
+    word = "no SentencePiece model" if word and name == "spiece.model" else word
+    with error_names((ValueError, FileNotFoundError, ImportError), tmp_path / name, word):  # without torch, ImportError
         read(tmp_path / name)
 
 
@@ -108,7 +133,10 @@ def test_characters_in_escapes_are_read(tmp_path):
 def test_find_takes_the_first_and_lists_what_is_there(tmp_path):
     (tmp_path / "b").touch()
     assert files.find(tmp_path, "a", "b") == tmp_path / "b"
-    with error_names(FileNotFoundError, tmp_path, "no a or c", "b"):
+    os.mkfifo(tmp_path / "c")
+    for number in range(49):
+        (tmp_path / f"file{number:02}").touch()
+    with error_names(FileNotFoundError, tmp_path, "no a or c", "holds c (not a file), b", "file17 and 31 more"):
         files.find(tmp_path, "a", "c")
 
 

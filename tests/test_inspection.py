@@ -1,9 +1,11 @@
 """What `inspect` says of each kind of path, made by the library whose it is, in a process without TensorFlow."""
 
+import bz2
 import functools
 import gzip
 import io
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -214,6 +216,14 @@ def file(content):
     return lambda path: path.write_bytes(content)
 
 
+def pipe(name):
+    def write(path):
+        path.mkdir()
+        os.mkfifo(path / name)
+
+    return write
+
+
 def archive(path):
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as written:
@@ -308,6 +318,13 @@ ROWS = {
     "flax": (directory(config_DOT_json=CONFIG, flax_model_DOT_msgpack=b"\x81"), None, ["from_flax=True"]),
     "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
     "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
+    "pipe": (pipe("config.json"), None, ["config.json is a pipe"]),
+    "pipes": (pipe("saved_model.pb"), None, ["saved_model.pb is a pipe"]),
+    "beir": (
+        directory(corpus_DOT_jsonl=b"{}", queries_DOT_jsonl=b"{}"),
+        None,
+        ["BEIR", "corpus.jsonl: a file of JSON lines"],
+    ),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (
         directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""),
@@ -345,6 +362,18 @@ ROWS = {
     "nothing.bin": (file(b""), None, ["an empty file"]),
     "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", ": a tokenizer without a model"]),
     "a.csv": (file(b"text,label\n"), None, ["a table"]),
+    "b.csv": (file(b"id;review;label\n1;a film;good\n"), None, ["';'", "id, review, label", "--text-column review"]),
+    "a.csv.gz": (file(gzip.compress(b"text,label\na film,good\n")), None, ["a table (CSV)", "labels      good"]),
+    "a.ndjson": (file(b'{"a {x}": "b"}\n' * 2000), None, ["JSON lines", "at least 200", "--text-column 'a {x}'"]),
+    "a.jsonl.gz": (file(gzip.compress(b'{"text": "a"}\n')), None, ["JSON lines", "rows        1"]),
+    "lines.json": (file(b'{"text": "a"}\n{"text": "b"}\n'), None, ["JSON lines", "rows        2"]),
+    "list.json": (file(b'[\n{"text": "a"}\n]\n'), None, ["a list in JSON, not JSON lines"]),
+    "squad.json": (file(b'{"data": [{"paragraphs": []}]}'), None, ["like SQuAD's", "finetune answer"]),
+    "a.conll": (file(b"cats O\n"), None, ["CoNLL", "finetune tag"]),
+    "a.txt.gz": (file(gzip.compress(b"a film\n")), None, ["text", "keras-bert index"]),
+    "texts.txt": (file(b"BZh, GGUF and ustar are names\n"), None, ["what        text"]),
+    "a.bz2": (file(bz2.compress(b"a film\n")), None, ["an archive"]),
+    "a.png": (file(b"\x89PNG\r\n"), None, ["a picture"]),
 }
 
 
@@ -387,6 +416,38 @@ def test_what_a_path_is(name, told):
     assert (classes or [None])[0] == loads_as, text
     for word in words:
         assert word in text, text
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.xlsm", "renamed.bin"])
+def test_a_workbook_is_a_table(tmp_path, name):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["text", "label"], ["a film", "good"]):
+        book.active.append(row)
+    book.create_sheet("notes").append(["mine"])
+    book.save(tmp_path / name)
+    found = inspect(tmp_path / name)
+    assert (found.kind, found.what, found.facts["columns"]) == ("data", "a workbook", "text, label")
+    assert "not 'notes'" in found.wrong[0]
+
+
+@pytest.mark.parametrize("name", ["a.ods", "a.xls"])
+def test_a_damaged_workbook_is_none_the_less(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as written:
+        written.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+    (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    found = inspect(tmp_path / name)
+    assert (found.kind, found.what) == ("data", "a workbook")
+    assert "cannot be read" in found.wrong[0]
+
+
+def test_names_in_a_file_are_not_code_to_run(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.keras", "w") as written:
+        layer = {"class_name": "A}) or exit() #", "config": {}, "registered_name": "other>A"}
+        written.writestr("config.json", json.dumps(layer))
+        written.writestr("metadata.json", '{"keras_version": "2.15.0"}')
+    found = inspect(tmp_path / "a.keras")
+    assert found.commands == []
+    assert "no names in Python" in found.wrong[-1]
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "." in name])

@@ -25,6 +25,7 @@ from keras_bert import files
 from keras_bert.cli.options import find_preset
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import check_lines
 
 
 @click.command(help=__doc__)
@@ -52,6 +53,8 @@ def convert(source: Path, destination: str, format: str, checks: bool, bound: fl
     if texts is not None and not checks:
         raise Misuse("--texts is for --check")
     with misuse(OSError):
+        if texts is not None:
+            check_lines(texts, "texts, one per line")
         lines = None if texts is None else [line.rstrip("\r\n") for line in files.read_lines(texts)]
         if lines == []:
             raise Misuse(f"{texts} has no texts")

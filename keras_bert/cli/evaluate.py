@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert import files
 from keras_bert.cli import gates, runs, streams
 from keras_bert.cli.options import (
     check_choices,
@@ -54,6 +53,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
 from keras_bert.recipe import RowsRecipe
 from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
@@ -88,7 +88,7 @@ def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Map
     rows = {name: options[name] for name in _TEXT if name in given}
     with misuse(OSError):
         RowsRecipe(**rows)
-        files.text_files(Path(file))
+        text_files(Path(file))
     with quiet_imports():
         from keras_bert.pretraining import BertPretrainer
         from keras_bert.tasks.kinds import Score

@@ -1,7 +1,8 @@
 """Tell what a path is, and how to go on with it.
 
-PATH is a directory or a file, of this package or of others; or the name of a preset, or hf://org/name. Nothing in it
-is run. Weights that a model lacks are listed as missing, those that it has no place for as unexpected.
+PATH is a directory or a file, of this package or of others, also a table or texts; or the name of a preset, or
+hf://org/name. Nothing in it is run. Weights that a model lacks are listed as missing, those that it has no place for
+as unexpected.
 
 \b
 Example:

@@ -25,7 +25,8 @@ from typing import IO
 
 import click
 
-from keras_bert.cli.terminal import Misuse, echo, end_the_command, resumable, visible
+from keras_bert.cli.terminal import Misuse, echo, end_the_command, resumable
+from keras_bert.counted import visible
 
 _MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from keras_bert import files
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
-from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
 from keras_bert.tasks.file_settings import ChooseFiles, ClassifyFiles, TableFiles
@@ -331,7 +331,7 @@ def precision_options(command: Callable) -> Callable:
             raise Misuse("--calibration is for --precision int8")
         with misuse(OSError):
             if calibration is not None and table_formats.format_of(calibration) is None:
-                files.read_text(calibration)
+                files.read_text(calibration, may_be_compressed=True)
         command(precision=precision, calibration=calibration, **options)
 
     return _CALIBRATION(checked)
@@ -366,12 +366,15 @@ def load_in_precision(
 def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | tuple[list[str], ...]:
     """Reads calibration texts, by the model's name of a text -> its column. Raises ValueError or OSError."""
     if table_formats.format_of(path) is not None:
-        rows = [row for _, row in tables.text_rows(path, [*names.values()])]
+        try:
+            rows = [row for _, row in tables.text_rows(path, [*names.values()])]
+        except ValueError as error:  # a command's options of tables are for its other file
+            raise ValueError(without_advice(str(error))) from None
         columns = [[row[column] for row in rows] for column in names.values()]
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     else:
-        columns = [[line for line in files.split_lines(files.read_text(path)) if line.strip()]]
+        columns = [[line for line in files.split_lines(files.read_text(path, may_be_compressed=True)) if line.strip()]]
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 

@@ -20,7 +20,7 @@ def push(directory: str, repository: str, public: bool, dry_run: bool) -> None:
     """Publish a model on the Hugging Face Hub.
 
     The files of the model in DIR go to the repository ORG/NAME, with its card README.md and its report. The state of a
-    run, in DIR/training, and other files stay. Run `hf auth login` first.
+    run, in DIR/training, and other files stay. Links to files outside of DIR are refused. Run `hf auth login` first.
 
     \b
     Example:

@@ -23,6 +23,7 @@ from keras_bert.cli.terminal import (
     quiet_imports,
     resumable,
 )
+from keras_bert.data.table_formats import text_files
 from keras_bert.sizes import published_size
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -85,7 +86,7 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
     vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
     with misuse(OSError):
         for path in filter(None, (*corpus, validation)):
-            files.text_files(Path(path))
+            text_files(Path(path))
         if vocab is not None:
             Path(vocab).stat()
         if size is not None and not published_size(size):

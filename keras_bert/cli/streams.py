@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 import click
 
 from keras_bert import files
-from keras_bert.cli.terminal import Misuse, misuse, visible
+from keras_bert.cli.terminal import Misuse, misuse
+from keras_bert.counted import visible
+from keras_bert.data import table_formats
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -32,8 +34,8 @@ R = TypeVar("R")
 TEXTS_AT_A_TIME = 2048
 ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`
 _FORMAT_OF_EXTENSION = {
-    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
-    **{".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".xlsx": "xlsx", ".gz": "gz"},
+    **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
+    **{".json": "json", ".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".gz": "gz"},
 }
 RAW_CELLS = "keras_bert.raw_cells"  # the key of the option --raw-cells in click's `Context.meta`
 _FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r]")  # what a spreadsheet computes begins so
@@ -99,7 +101,7 @@ class Lines:
 class Arriving:
     """The lines of a file, or of a pipe whose writer may still be running."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: io.BufferedIOBase) -> None:
         self.file = file
         self._lines: deque[bytes] = deque()
 
@@ -135,17 +137,23 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
         return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
-        lines = Arriving(_open(file))
-        return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
+        opened = contextlib.ExitStack()
+        lines = Arriving(_open(file, opened))
+        return Lines(
+            _closing(lines, opened), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file))
+        )
     if sys.stdin is None or (not file and sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
     lines = Arriving(cast("io.BufferedReader", sys.stdin.buffer))  # its type lacks `read1`
     return Lines(lines, "standard input, line", lines.would_wait)
 
 
-def _open(file: str) -> io.BufferedReader:
+def _open(file: str, stack: contextlib.ExitStack) -> io.BufferedIOBase:
+    """Opens a file of texts, on a stack that closes it. Raises Misuse if it is none, such as a table."""
     try:
-        return open(file, "rb")
+        with misuse():
+            table_formats.check_lines(file, "texts, one per line (`< FILE` reads the lines of any file)")
+            return stack.enter_context(files.open_bytes(file))
     except OSError as error:
         raise Misuse(f"cannot read {file}: {error.strerror}") from error
 
@@ -154,15 +162,15 @@ def _count_lines(path: Path) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
     count, carriage_returns, last = 0, 0, b"\n"
-    with open(path, "rb") as file:
+    with files.open_bytes(path) as file:
         while block := file.read(_BYTES_AT_A_TIME):
             count, carriage_returns, last = count + block.count(b"\n"), carriage_returns + block.count(b"\r"), block
     end = b"\n" if count else b"\r"
     return (count or carriage_returns) + (last != b"\n" and not last.endswith(end))
 
 
-def _closing(lines: Arriving) -> Iterator[bytes]:
-    with lines.file:
+def _closing(lines: Arriving, opened: contextlib.ExitStack) -> Iterator[bytes]:
+    with misuse(), opened:
         yield from lines
 
 
@@ -196,7 +204,7 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
     suffix = Path(output or "").suffix.lower()
     format = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
     if format not in formats:
-        extensions = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
+        extensions = [end for known in formats for end, each in _FORMAT_OF_EXTENSION.items() if each == known]
         command = click.get_current_context().info_name
         advice = advice or f"choose a name that ends in {' or '.join(extensions)}"
         raise Misuse(f"{output}: {command} does not write {format or 'that'}; {advice}")

@@ -10,9 +10,8 @@ import re
 import shlex
 import signal
 import sys
-import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
@@ -20,6 +19,7 @@ from typing import IO, Any, NoReturn
 import click
 
 from keras_bert import files
+from keras_bert.counted import visible
 from keras_bert.processes import KilledError
 
 
@@ -34,7 +34,7 @@ class Failure(click.ClickException):
             super().show(file)
 
     def format_message(self) -> str:
-        return visible(self.message)  # it may quote control characters of a file
+        return visible(self.message, kept="\t")  # it may quote a file
 
 
 class Misuse(Failure):
@@ -52,10 +52,28 @@ def misuse(*error_types: type[Exception]) -> Iterator[None]:
         raise Misuse(one_line(error)) from error
 
 
+# An argument of Python -> what messages advise with it.
+_ADVICE = {
+    "skip_bad": r", or leave them out with skip_bad",
+    "header": r"; if its first line is an example[^;]*",
+    "format": r"; choose the format [^;]*|, or read the file as tsv[^;]*",
+}
+
+
+def without_advice(message: str, arguments: Collection[str] = tuple(_ADVICE)) -> str:
+    """Leaves out what messages advise with these arguments, for a command that does not have them as options."""
+    for each in _ADVICE.keys() & arguments:
+        message = re.sub(_ADVICE[each], "", message)
+    return message
+
+
 def with_options(message: str) -> str:
     """Names the command's options in place of Python's arguments: `skip_bad` or `add=True` become --skip-bad, --add."""
     context = click.get_current_context(silent=True)
-    for parameter in context.command.params if context else ():
+    parameters = context.command.params if context else ()
+    given = {each.name for each in parameters if "tsv" in getattr(each.type, "choices", ["tsv"])}  # of tables
+    message = without_advice(message, _ADVICE.keys() - given) if context else message
+    for parameter in parameters:
         option = next((name for name in parameter.opts if name.startswith("--")), None)
         if option is not None and parameter.name is not None:
             message = re.sub(rf"\b{parameter.name}=True\b", option, message)
@@ -72,23 +90,13 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def visible(text: str) -> str:
-    """Escapes control characters, which a terminal would obey, as in JSON. Tabs and line ends stay."""
-    if text.isprintable():
-        return text
-    return "".join(
-        f"\\u{ord(each):04x}" if unicodedata.category(each) == "Cc" and each not in "\t\n" else each for each in text
-    )
-
-
 _ELSEWHERE = ("output", "destination", "directories")  # parameters of commands whose result is no text
 
 
 def echo(text: str, err: bool = False) -> None:
     """Prints a line of a command's own words, with names from files; `streams.write_lines` writes its results."""
-    stream = sys.stderr if err else sys.stdout
     try:
-        click.echo(visible(text) if stream.isatty() else text, err=err)
+        click.echo(visible(text, kept="\t"), err=err)
     except OSError as error:
         context = click.get_current_context(silent=True)
         goes_elsewhere = context is not None and any(context.params.get(name) for name in _ELSEWHERE)

@@ -19,6 +19,7 @@ import click
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.data.table_formats import text_files
 
 
 @click.command(help=__doc__)
@@ -49,7 +50,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
     with misuse(OSError):
-        paths = [each for source in corpus for each in files.text_files(Path(source))]
+        paths = [each for source in corpus for each in text_files(Path(source))]
     with quiet_imports():
         from keras_bert.text import learn_vocabulary
         from keras_bert.text.learning import fertility

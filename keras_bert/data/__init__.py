@@ -1,7 +1,8 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
     examples.py          `Examples`, what every reader returns; and the bad rows of a file, reported together
-    table_formats.py     the formats of tables: CSV, TSV, JSON lines, Parquet and workbooks
+    file_kinds.py        what else a file can be, by its first bytes
+    table_formats.py     what a file is; the formats of tables: CSV, TSV, JSON lines, Parquet and workbooks
     tables.py            the one reader of tables of any format, and the finder of their columns
     workbook_process.py  what reads workbooks of Excel and LibreOffice, in a process of its own
     texts.py             texts, pairs and labels from the columns of a table, or from a directory per class

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from keras_bert.counted import counted
 from keras_bert.data.examples import Examples, Problems, Rows
+from keras_bert.data.table_formats import check_kind
 from keras_bert.data.texts import check_label_name
 from keras_bert.files import read_text, split_lines
 
@@ -54,6 +55,7 @@ def read_conll(
         >>> read_conll(path)
         Examples(texts={'words': [['Ada', 'sang'], ['Yes']]}, labels=[['B-person', 'O'], ['O']])
     """
+    check_conll(path)
     sentences = _split_sentences(read_text(path, may_be_compressed=True))
     lines = [line for sentence in sentences for line in sentence]
     lengths = Counter(len(line.cells) for line in lines if not line.may_be_comment)
@@ -85,6 +87,12 @@ def read_conll(
             labels.append([line.cells[label_index].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
     return Examples({"words": words}, None if label_index is None else labels, Rows(path, {"line": numbers}))
+
+
+def check_conll(path: str | Path) -> None:
+    """Raises ValueError if a file is something else than CoNLL's columns, which may be named .txt or .tsv."""
+    expected = "CoNLL's columns: a word and its label on each line, and a blank line between sentences"
+    check_kind(path, expected, "conll", "tsv", "text", "unknown")
 
 
 def _split_sentences(text: str) -> list[list[_Line]]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.data.examples import Answer, Examples, Problems, Rows, check_text
-from keras_bert.data.table_formats import format_of
+from keras_bert.data.table_formats import FileKind, check_kind
 from keras_bert.data.tables import Table
 from keras_bert.files import parse_json, read_lines, read_text
+
+_KINDS = ("squad", "json", "jsonl", "parquet", "text", "unknown")
 
 
 def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
@@ -95,11 +97,15 @@ def _list_questions(content: Any) -> Iterator[tuple[str, dict[str, Any], int, di
 
 def _open_table(path: str | Path) -> Table | None:
     """Opens a file with a question in each row, even if it is named .json, as `datasets` names JSON lines."""
-    if (known := format_of(path)) is not None or Path(path).suffix.lower() != ".json":
-        return Table(path) if known in ("jsonl", "parquet") else None
-    first = next(read_lines(path), "").strip()
-    are_rows = first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
-    return Table(path, "jsonl") if are_rows else None
+    is_table = check_squad(path).is_table
+    if Path(path).suffix.lower() == ".json":  # an object in one line may be no row
+        is_table = is_table and '"question"' in next(read_lines(path), "")
+    return Table(path) if is_table else None
+
+
+def check_squad(path: str | Path) -> FileKind:
+    """Recognizes a file. Raises ValueError if it is neither JSON nor a table that may hold SQuAD."""
+    return check_kind(path, "SQuAD's JSON, or its rows as JSON lines or Parquet", *_KINDS)
 
 
 def _read_rows(table: Table) -> Iterator[tuple[Any, dict[str, Any], int, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import itertools
 import re
 import stat
@@ -10,14 +11,16 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from keras_bert.counted import listed
 from keras_bert.data.examples import parse_json_object
+from keras_bert.data.file_kinds import NO_DATA, Look
 from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
-from keras_bert.files import open_bytes, raise_if_not_of_content, read_lines
+from keras_bert.files import MOST_BYTES, check_regular, open_bytes, raise_if_not_of_content, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +151,7 @@ def _read_first_sheet(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     with closing(rows):
         sheet, *others = next(rows)
         if others:
-            names = ", ".join(map(repr, others))
+            names = listed(list(map(repr, others)))
             warnings.warn(f"{path}: only the sheet {sheet!r} is read, not {names}", stacklevel=6)
         for number, cells in enumerate(rows, start=1):
             while len(cells) > width and not cells[-1]:
@@ -236,8 +239,8 @@ class Format(NamedTuple):
 
     suffixes: tuple[str, ...]
     read: Callable[..., Iterator[tuple[int, Row]]]  # each row of a file with its number
+    word: str  # for a file, in messages
     magic: tuple[bytes, ...] = ()  # the first four bytes of its files, if they are always the same
-    word: str = ""  # for a file, in messages
     unit: str = "line"  # of the numbers of rows
     has_cells: bool = True  # whether rows are lists of cells, the first maybe a header, and not dicts
     names: Callable[[str | Path], list[str]] | None = None  # of columns, if a file states them apart from its rows
@@ -245,38 +248,141 @@ class Format(NamedTuple):
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 FORMATS = {
-    "csv": Format((".csv",), _read_csv),
-    "tsv": Format((".tsv",), _read_tsv),
-    "jsonl": Format((".jsonl", ".ndjson"), _read_json_lines, has_cells=False),
+    "csv": Format((".csv",), _read_csv, "table (CSV)"),
+    "tsv": Format((".tsv",), _read_tsv, "table (TSV)"),
+    "jsonl": Format((".jsonl", ".ndjson"), _read_json_lines, "file of JSON lines", has_cells=False),
     "parquet": Format(
-        (".parquet",), _read_parquet, (b"PAR1",), "parquet file", "row", has_cells=False, names=_read_parquet_names
+        (".parquet",), _read_parquet, "parquet file", (b"PAR1",), "row", has_cells=False, names=_read_parquet_names
     ),
-    "xlsx": Format(_WORKBOOKS, _read_first_sheet, (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "workbook", "row"),
+    "xlsx": Format(_WORKBOOKS, _read_first_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
 }
 
 
-def format_of(path: str | Path, format: str | None = None) -> str | None:
-    """Determines the format of a table, by its first bytes, then `format`, then its extension; None if unknown."""
+class FileKind(NamedTuple):
+    """What a file of a user is: a format of tables, "text", "conll", "squad", "json", "records", or else "unknown"."""
+
+    name: str
+    title: str  # in messages: "it is ..."
+    has_magic: bool = False  # whether its first bytes say so, and not its name
+    is_data: bool = True  # whether a reader of data reads it; what is not known is read as lines of text
+
+    @property
+    def is_table(self) -> bool:
+        return self.name in FORMATS
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it may be read as one text per line."""
+        return self.is_data and self.name in ("text", "unknown")
+
+
+_KINDS = {name: FileKind(name, f"a {each.word}") for name, each in FORMATS.items()}
+_BY_NAME = {
+    **{suffix: _KINDS[name] for name, each in FORMATS.items() for suffix in each.suffixes},
+    **dict.fromkeys((".txt", ".text"), FileKind("text", "text")),
+    **dict.fromkeys((".conll", ".conllu", ".iob", ".iob2", ".bio"), FileKind("conll", "a file of CoNLL's columns")),
+}
+
+
+def kind_of(path: str | Path) -> FileKind:
+    """Recognizes a file by its first bytes, then by its name. Every command asks this function what a file is."""
+    look = Look(Path(path))
+    found = next((name for name, each in FORMATS.items() if look.beginning.startswith(each.magic)), None)
+    is_damaged = look.suffix in _BY_NAME and not look.zipped  # or compressed again
+    if found is not None and (found != "xlsx" or look.is_workbook or is_damaged):
+        return _KINDS[found]._replace(has_magic=True)
+    if (other := next((kind for kind in NO_DATA if kind.recognizes(look)), None)) is not None:
+        return FileKind(other.name, other.title, has_magic=True, is_data=False)
+    if look.suffix == ".json":
+        return _kind_of_json(path, look)
+    if fnmatch.fnmatch(look.path.name, "*.tfrecord*"):
+        return FileKind("records", "a file of examples (TFRecord)", is_data=False)
+    return _BY_NAME.get(look.suffix, FileKind("unknown", "a file that is not known here"))
+
+
+def _kind_of_json(path: str | Path, look: Look) -> FileKind:
+    """Recognizes what is named .json: SQuAD, JSON lines, which many libraries name so, or other JSON."""
+    start = look.beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        return FileKind("unknown", "an empty file")
+    if start.startswith(b"["):
+        return FileKind("json", "a list in JSON, not JSON lines (jq -c '.[]' makes them)")
+    if b'"paragraphs"' in start or b'"data"' in start.partition(b":")[0]:
+        return FileKind("squad", "a JSON object like SQuAD's")
+    first = _first_line(path).strip() if start.startswith(b"{") else b""
+    if first.endswith(b"}") and b'"paragraphs"' not in first:
+        return _KINDS["jsonl"]
+    return FileKind("json", "an object in JSON, not JSON lines (jq -c . makes one of it)")
+
+
+def _first_line(path: str | Path) -> bytes:
+    with suppress(ValueError), open_bytes(path) as file:  # gzip may be damaged
+        return file.readline(MOST_BYTES)
+    return b""
+
+
+def check_kind(path: str | Path, expected: str, *names: str) -> FileKind:
+    """Recognizes a file. Raises ValueError, with what it is, unless it has one of these names."""
+    kind = kind_of(path)
+    if not kind.is_data or kind.name not in names:
+        raise ValueError(f"{path} is {kind.title}; expected {expected}")
+    return kind
+
+
+def check_lines(path: str | Path, expected: str = "text") -> None:
+    """Raises ValueError, with what a file is, unless it may be read as lines of text."""
+    check_kind(path, expected, "text", "unknown")
+
+
+def text_files(path: Path) -> list[Path]:
+    """Lists `path` itself, or the .txt files in a directory, by name.
+
+    Raises FileNotFoundError if any is missing, ValueError if it is no text.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}")
+        check_lines(path)
+        return [path]
+    paths = sorted(path.glob("*.txt"))
+    if not paths:
+        raise FileNotFoundError(f"the directory {path} has no .txt files")
+    for each in paths:
+        if not each.exists():
+            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
+        check_regular(each)
+        check_lines(each)
+    return paths
+
+
+def format_of(
+    path: str | Path, format: str | None = None, expected: str = "a table, or texts, one per line"
+) -> str | None:
+    """Determines the format of a table, by its first bytes, then `format`, then its name; None for lines of text.
+
+    Raises ValueError if it is neither, or not of this format.
+    """
     if format is not None and format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
     if Path(path).exists() and stat.S_ISFIFO(Path(path).stat().st_mode):
         raise ValueError(f"{path} is a pipe, and tables are read more than once; write it into a file first")
     with open_bytes(path) as file:
         first_bytes = file.read(4)
-    found = next((name for name, each in FORMATS.items() if first_bytes in each.magic), None)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    by_suffix = (name for name, each in FORMATS.items() if suffixes and suffixes[-1] in each.suffixes)
-    expected = format or next(by_suffix, None)
+    kind = kind_of(path)
+    if not (kind.is_table or kind.is_text) and (not kind.is_data or format in (None, "jsonl")):
+        raise ValueError(f"{path} is {kind.title}; expected {expected}")
+    found = kind.name if kind.has_magic else None
     if found and format not in (None, found):
         raise ValueError(f"format is {format!r}, but {path} is {found}; leave format out")
-    if expected and FORMATS[expected].magic and not found:
-        raise ValueError(f"{path} is not a {FORMATS[expected].word}: it begins with {first_bytes!r}")
-    return found or expected
+    chosen = format or (kind.name if kind.is_table else None)
+    if chosen and FORMATS[chosen].magic and not found:
+        raise ValueError(f"{path} is not a {FORMATS[chosen].word}: it begins with {first_bytes!r}")
+    return chosen
 
 
 def known_format(path: str | Path, format: str | None) -> str:
     """Determines the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
-    known = format_of(path, format)
+    known = format_of(path, format, "a table")
     if known is None:
         *names, last = map(repr, FORMATS)
         suffixes = ", ".join(suffix for each in FORMATS.values() for suffix in each.suffixes)

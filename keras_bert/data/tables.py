@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from keras_bert.counted import counted
+from keras_bert.counted import counted, listed
 from keras_bert.data.examples import Problems, check_row, check_text
 from keras_bert.data.table_formats import (
     FORMATS,
@@ -198,7 +198,7 @@ def missing_column_error(
 
     `may_be_example` says that the names are from a first line, which may be an example instead.
     """
-    quoted_names = ", ".join(repr(shorten(name)) for name in names)
+    quoted_names = listed([repr(shorten(name)) for name in names])
     similar = [name for name in names if _fold(name) == _fold(str(column))]
     similar = similar or difflib.get_close_matches(str(column), names, 1, 0.8)
     advice = f"; did you mean {similar[0]!r}?" if similar else ""
@@ -282,7 +282,7 @@ def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = Fa
 def text_of(row: Mapping[str, object], column: str) -> str:
     """Reads the text in a column of a row. Raises ValueError if there is none."""
     if column not in row:
-        raise ValueError(f"no {column!r}; its keys are {', '.join(map(repr, row))}")
+        raise ValueError(f"no {column!r}; its keys are {listed(list(map(repr, row)))}")
     return text_in(row[column], column)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from keras_bert.data.examples import Examples, Problems, Rows, check_characters, check_text
 from keras_bert.data.tables import Column, TableRows, read_cell, read_rows, text_in
-from keras_bert.files import read_text
+from keras_bert.files import check_regular, read_text
 
 # -- Parses the labels in the cells of a table.
 
@@ -100,7 +100,7 @@ def read_table(
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
             "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of a workbook,
             .xlsx, .xlsm, .xlsb, .xls or .ods (the extra `xlsx`); a cell with an error is empty. By default, the file's
-            first bytes or its extension decide. Any of them may be compressed with gzip.
+            first bytes or its extension decide; JSON lines may be named .json. Any of them may be compressed with gzip.
         delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
             tab.
         skip_bad: leave out bad rows, with a warning, instead of raising.
@@ -238,7 +238,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> Examples:
             check_label_name(folder.name)
         except ValueError as error:
             raise ValueError(f"{path}: a directory's {error}") from None
-        files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
+        files = sorted(file for file in folder.glob("*.txt") if not file.is_dir())
         if not files:
             raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
         total += len(files)
@@ -247,6 +247,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> Examples:
             try:
                 if not file.exists():
                     raise ValueError(f"is a link to {file.readlink()}, which does not exist")
+                check_regular(file)
                 texts.append(check_text(read_text(file, may_be_compressed=True), name))
                 labels.append(folder.name)
                 places.append(name)

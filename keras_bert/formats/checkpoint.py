@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -18,6 +17,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats.family import FamilyTable, Names
 from keras_bert.shapes import Shape, shapes
 
@@ -145,7 +145,7 @@ class Checkpoint:
         names = self.names(part)
         expected = dict(self.shapes(part) if shapes is None else shapes)
         if expected.keys() - names.keys():
-            absent = ", ".join(sorted(expected.keys() - names.keys()))
+            absent = listed(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
         num_bytes = 4 * sum(map(math.prod, expected.values()))
@@ -335,12 +335,7 @@ def _shard_path(index: Path, name: str) -> Path:
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
     path = index.parent / name
-    home = Path(os.path.realpath(index.parent))
-    allowed = [home]
-    if home.parent.name == "snapshots":
-        # The cache of the Hugging Face Hub: the files of a snapshot are links to blobs.
-        allowed.append(home.parent.parent / "blobs")
-    if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
+    if files.leads_outside(path, index.parent):
         raise ValueError(f"{index} names the shard {name}, which is a link to a file outside of its directory")
     if not path.is_file():
         raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it as well")

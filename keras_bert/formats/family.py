@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from keras_bert import files
 from keras_bert.config import BertConfig, check_field, types_of
+from keras_bert.counted import listed
 from keras_bert.formats.storage import Storage
 from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
@@ -328,7 +329,7 @@ def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source
     unknown = [key for key in _keys_in(values, known) if key not in known]
     if unknown:
         warnings.warn(
-            f"{source} has unknown settings, which are ignored: {', '.join(sorted(unknown))}; if one of them changes "
+            f"{source} has unknown settings, which are ignored: {listed(sorted(unknown))}; if one of them changes "
             "what the model computes, the results will differ",
             stacklevel=2,
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats import recognition, transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
@@ -177,7 +178,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     if not names:
         return None
     if names.keys() != {str(i) for i in range(len(names))}:
-        numbers = ", ".join(names)
+        numbers = listed(names)
         raise ValueError(f"{source}: id2label has the keys {numbers}; expected the numbers 0 to {len(names) - 1}")
     return [str(names[str(i)]) for i in range(len(names))]
 

@@ -130,14 +130,14 @@ or with `{"sentence-transformers" if library else "transformers"}` (PyTorch):
 def licence_of(directory: Path) -> str | None:
     """Reads the licence in a model's card; None if it has none."""
     path = directory / FILE
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = files.read_whole(path).decode(errors="replace") if path.is_file() else ""
     front = _FRONT_MATTER.match(text)
     found = front and _LICENCE.search(front[1])
     return found[1] if found else None
 
 
 def _is_unedited(path: Path) -> bool:
-    text, _, last = path.read_text(encoding="utf-8", errors="replace").rpartition("\n\n")
+    text, _, last = files.read_whole(path).decode(errors="replace").rpartition("\n\n")
     return last == _MARK.format(digest=_digest(f"{text}\n\n"))
 
 

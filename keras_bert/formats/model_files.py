@@ -98,6 +98,6 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 
 def _is_from_keras_hub(config: Path) -> bool:
     try:
-        return "class_name" in json.loads(config.read_text(encoding="utf-8"))
+        return "class_name" in json.loads(files.read_whole(config))
     except (OSError, ValueError, TypeError):
         return False

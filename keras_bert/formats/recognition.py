@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from keras_bert import files
+from keras_bert.data import file_kinds
+from keras_bert.data.file_kinds import ARCHIVE, NO_DATA, OTHER_RUNTIME, PART, UNPACK, Kind, begins
+from keras_bert.data.table_formats import kind_of
 from keras_bert.formats import model_files
 
-_BEGINNING = 4096  # bytes that are read of a file
 
-
-class Look:
+class Look(file_kinds.Look):
     """A directory, or a file with its first bytes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     def has(self, *patterns: str) -> bool:
         """Whether a directory has a file for each pattern."""
@@ -33,33 +29,10 @@ class Look:
     @cached_property
     def config(self) -> dict[str, object]:
         try:
-            values = json.loads((self.path / "config.json").read_bytes())
+            values = json.loads(files.read_whole(self.path / "config.json"))
         except (OSError, ValueError, RecursionError):
             return {}
         return values if isinstance(values, dict) else {}
-
-    @cached_property
-    def beginning(self) -> bytes:
-        with self.path.open("rb") as file:
-            return file.read(_BEGINNING)
-
-    @cached_property
-    def zipped(self) -> list[str]:
-        """The names in a zip file."""
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return archive.namelist()
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            return []
-
-
-class Kind(NamedTuple):
-    """What a path can be."""
-
-    name: str
-    title: str  # in messages: "it is ..."
-    recognizes: Callable[[Look], bool]
-    advice: str = ""  # if it is nothing that loads here
 
 
 def _has(*patterns: str) -> Callable[[Look], bool]:
@@ -75,18 +48,9 @@ def _exported(file: str) -> Callable[[Look], bool]:
     return lambda look: look.has("config.json", file) and not look.has_weights
 
 
-def _begins(*beginnings: bytes) -> Callable[[Look], bool]:
-    return lambda look: look.beginning.startswith(beginnings)
-
-
 def _named(*patterns: str) -> Callable[[Look], bool]:
     return lambda look: any(map(look.path.match, patterns))
 
-
-_PART = "copy it to the other files of its model, and inspect their directory"
-_PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")
-_ARCHIVES = (b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"PK\x03\x04")  # gzip, xz, bzip2, zip
-_OTHER_RUNTIME = "nothing here reads it: look for the model that it was made from, in its original format"
 
 # The first that recognizes a path is what it is.
 DIRECTORIES = (
@@ -126,7 +90,7 @@ DIRECTORIES = (
         "versions of a SavedModel, as TF Serving loads them",
         _any_of("[0-9]*/saved_model.pb", "saved_model/[0-9]*/saved_model.pb"),
     ),
-    Kind("part", "the variables of a SavedModel", _has("variables.index"), _PART),
+    Kind("part", "the variables of a SavedModel", _has("variables.index"), PART),
     Kind("checkpoint", "a checkpoint of TensorFlow", _has("*.index")),
     Kind(
         "values",
@@ -134,9 +98,9 @@ DIRECTORIES = (
         _has("*.data-[0-9]*-of-[0-9]*"),
         "copy the file that ends in .index there",
     ),
-    Kind("other", "a model for llama.cpp (GGUF)", _has("*.gguf"), _OTHER_RUNTIME),
-    Kind("other", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), _OTHER_RUNTIME),
-    Kind("other", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), _OTHER_RUNTIME),
+    Kind("other", "a model for llama.cpp (GGUF)", _has("*.gguf"), OTHER_RUNTIME),
+    Kind("other", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), OTHER_RUNTIME),
+    Kind("other", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), OTHER_RUNTIME),
     Kind(
         "configuration",
         "a configuration without weights",
@@ -144,54 +108,29 @@ DIRECTORIES = (
         "copy the model's weights there",
     ),
     Kind("tokenizer", "a tokenizer without a model", _any_of(*model_files.VOCABULARIES, "assets/tokenizer/*")),
+    Kind(
+        "directory",
+        "texts, queries, and which answers which, as of BEIR",
+        _has("corpus.jsonl", "queries.jsonl"),
+    ),
     Kind("empty", "an empty directory", lambda look: not any(look.path.iterdir()), "copy the files of a model there"),
     Kind("directory", "a directory that is no model", lambda look: True),
 )
 FILES = (
-    Kind("part", "a Git LFS pointer, not the file", _begins(files.POINTER), "run `git lfs pull` in the clone"),
-    Kind("keras", "a model of Keras in one file", lambda look: {"config.json", "metadata.json"} <= {*look.zipped}),
-    Kind(
-        "h5",
-        "weights of Keras without a model (HDF5)",
-        _begins(b"\x89HDF\r\n\x1a\n"),
-        f"{_PART}; or, in the code that made the model: model.load_weights(...)",
-    ),
-    Kind("safetensors", "safetensors", lambda look: look.beginning[7:9] == b"\0{", _PART),
-    Kind("part", "a part of a TensorFlow checkpoint", _named("*.index", "*.data-[0-9]*"), _PART),
-    Kind(
-        "part",
-        "a pickle, as PyTorch writes it, which can run code",
-        lambda look: look.beginning[:2] in _PICKLES or any(name.endswith("/data.pkl") for name in look.zipped),
-        "it is not opened here; if it is a model: where torch and transformers are installed, "
-        "AutoModel.from_pretrained(...).save_pretrained(...) writes model.safetensors",
-    ),
-    Kind(
-        "array",
-        "arrays of NumPy",
-        lambda look: look.beginning.startswith(b"\x93NUMPY") or any(name.endswith(".npy") for name in look.zipped),
-        "in Python: numpy.load(...)",
-    ),
-    Kind(
-        "archive",
-        "an archive, or a compressed file",
-        lambda look: look.beginning.startswith(_ARCHIVES) or look.beginning[257:262] == b"ustar",
-        "unpack it, and inspect what was in it",
-    ),
-    Kind("other", "a model for llama.cpp (GGUF)", _begins(b"GGUF"), _OTHER_RUNTIME),
-    Kind("other", "a model for LiteRT", lambda look: look.beginning[4:8] == b"TFL3", _OTHER_RUNTIME),
-    Kind("other", "a model for ONNX Runtime", _named("*.onnx"), _OTHER_RUNTIME),
-    Kind("other", "a model for OpenVINO", _named("*openvino_model.xml", "*openvino_model.bin"), _OTHER_RUNTIME),
-    Kind("part", "the graph of a SavedModel", _named("*saved_model.pb"), _PART),
-    Kind("part", "weights of Flax", _named("*.msgpack"), _PART),
-    Kind("other", "a graph of TensorFlow, or another protocol buffer", _named("*.pb"), _OTHER_RUNTIME),
-    Kind("part", "a file of a tokenizer", _named(*model_files.TOKENIZER), _PART),
-    Kind("part", "a configuration", _named("*config.json"), _PART),
-    Kind(
-        "data",
-        "texts, a table or examples",
-        _named("*.txt", "*.[ct]sv", "*.jsonl", "*.parquet", "*.xlsx", "*.tfrecord*"),
-    ),
-    Kind("unknown", "an empty file", lambda look: not look.beginning),
+    Kind("part", "a Git LFS pointer, not the file", begins(files.POINTER), "run `git lfs pull` in the clone"),
+    Kind("part", "a part of a TensorFlow checkpoint", _named("*.index", "*.data-[0-9]*"), PART),
+    Kind("data", "a table", lambda look: (kind := kind_of(look.path)).has_magic and kind.is_table),
+    *NO_DATA,
+    Kind("other", "a model for ONNX Runtime", _named("*.onnx"), OTHER_RUNTIME),
+    Kind("other", "a model for OpenVINO", _named("*openvino_model.xml", "*openvino_model.bin"), OTHER_RUNTIME),
+    Kind("part", "the graph of a SavedModel", _named("*saved_model.pb"), PART),
+    Kind("part", "weights of Flax", _named("*.msgpack"), PART),
+    Kind("other", "a graph of TensorFlow, or another protocol buffer", _named("*.pb"), OTHER_RUNTIME),
+    Kind("part", "a file of a tokenizer", _named(*model_files.TOKENIZER), PART),
+    Kind("part", "a configuration", _named("*config.json"), PART),
+    Kind("data", "texts, a table or examples", lambda look: kind_of(look.path).name != "unknown"),
+    Kind("unknown", "an empty file", lambda look: not look.raw),
+    Kind(*ARCHIVE, lambda look: look.raw != look.beginning, UNPACK),
     Kind("unknown", "a file that is not known here", lambda look: True),
 )
 
@@ -201,7 +140,8 @@ def recognize(path: Path) -> Kind:
     if not path.is_dir() and not path.is_file():  # a pipe would never end
         return Kind("special", "neither a file nor a directory", lambda look: True)
     look = Look(path)
-    return next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
+    found = next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
+    return found._replace(title=kind_of(path).title) if found.name == "data" else found
 
 
 def missing_error(directory: Path, *names: str, advice: str) -> FileNotFoundError:

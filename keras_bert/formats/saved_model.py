@@ -228,7 +228,7 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
     """Finds the `config.json` of a class of transformers in what Keras 2 stored with a SavedModel; None without one."""
     path = directory / "keras_metadata.pb"
     if path.is_file():
-        nodes = tensorflow_messages.parse("KerasMetadata", path.read_bytes()).nodes
+        nodes = tensorflow_messages.parse("KerasMetadata", files.read_whole(path, files.MOST_GRAPH_BYTES)).nodes
     else:  # before TensorFlow 2.5
         path = directory / MODEL
         nodes = [node.user_object for graph in read_graphs(path).meta_graphs for node in graph.object_graph_def.nodes]
@@ -246,10 +246,10 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
 
 def read_graphs(path: Path) -> Any:
     """Reads a `saved_model.pb`, without TensorFlow. Raises ValueError if it is damaged."""
+    content = files.read_whole(path, files.MOST_GRAPH_BYTES)
     try:
-        model = tensorflow_messages.parse("SavedModel", path.read_bytes())
+        model = tensorflow_messages.parse("SavedModel", content)
     except ValueError as error:
-        files.refuse_pointer(path)
         raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")

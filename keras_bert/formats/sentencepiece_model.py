@@ -255,8 +255,7 @@ def read_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:
         source = str(model_file)
         if not Path(model_file).is_file():
             raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
-        files.refuse_pointer(model_file)
-        model_file = Path(model_file).read_bytes()
+        model_file = files.read_whole(model_file)
     if not model_file:
         raise ValueError(f"{source} is empty")
     return bytes(model_file), source

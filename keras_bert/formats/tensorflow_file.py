@@ -27,14 +27,15 @@ class TensorFlowFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader: Any = None
+        if path.exists():
+            files.check_file(path, files.MOST_BYTES)
         try:
             self._index = TensorFlowIndex(path)
         except (ValueError, FileNotFoundError) as error:
-            files.refuse_pointer(path)
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._index.shapes)
-        data = [*path.parent.glob(f"{path.stem}.data-*")]
-        self.size = sum(each.stat().st_size for each in data) if data else None
+        self._data = [*path.parent.glob(f"{path.stem}.data-*")]
+        self.size = sum(each.stat().st_size for each in self._data) if self._data else None
 
     def shape(self, name: str) -> Shape:
         return self._index.shapes[name]
@@ -47,8 +48,6 @@ class TensorFlowFile:
             self._reader = self._reader or tf.train.load_checkpoint(str(self.path).removesuffix(".index"))
             return self._reader.get_tensor(name)
         except Exception as error:
-            for each in self.path.parent.glob(f"{self.path.stem}.data-*"):
-                files.refuse_pointer(each)
             files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
@@ -64,6 +63,8 @@ class TensorFlowFile:
     def _check_values(self) -> None:
         if self.size is None:
             raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
+        while self._data:  # checked once
+            files.check_file(self._data.pop())
 
     def close(self) -> None:
         self._reader = None

@@ -22,7 +22,7 @@ class TensorFlowIndex:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        content = path.read_bytes()
+        content = files.read_whole(path)
         if content[-len(_MAGIC) :] != _MAGIC or len(content) < _FOOTER:
             raise ValueError("it does not end as such a file does")
         _, position = _handle(content, len(content) - _FOOTER)
@@ -52,14 +52,14 @@ class TensorFlowIndex:
         if entry.dtype != tensorflow_messages.STRING or entry.shape.dim:
             raise ValueError(f"{name} is not one string")
         path = self.path.with_name(f"{self.path.stem}.data-{entry.shard_id:05d}-of-{self.num_shards:05d}")
+        files.check_file(path)
         with path.open("rb") as file:
             file.seek(entry.offset)
-            content = file.read(min(entry.size, path.stat().st_size))
+            content = file.read(min(entry.size, files.MOST_GRAPH_BYTES))
         # Its length, a checksum of that, and its bytes. The checksum of all takes the length as four bytes.
         length, start = _varint(content, 0)
         checked = length.to_bytes(8, "little")[:4] + content[start:]
         if len(content) != start + 4 + length or _masked_checksum(checked) != entry.crc32c:
-            files.refuse_pointer(path)
             raise ValueError(f"{path} has not the bytes of {name}")
         return content[start + 4 :]
 

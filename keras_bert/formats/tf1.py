@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats.bert_families import ACTIVATIONS
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
 from keras_bert.formats.families import FAMILIES
@@ -132,11 +133,11 @@ def open_file(preset: PresetFiles) -> TensorFlowFile | None:
     directory = preset.directory
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
-        state = (directory / "checkpoint").read_text(errors="replace")
+        state = files.read_whole(directory / "checkpoint").decode(errors="replace")
         latest = re.search(r'^model_checkpoint_path: "([^"/\\]+)"', state, re.MULTILINE)
         indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
     if len(indexes) > 1:
-        several = ", ".join(index.stem for index in indexes)
+        several = listed([index.stem for index in indexes])
         raise ValueError(f"{directory} holds several checkpoints: {several}; keep one")
     return TensorFlowFile(indexes[0]) if indexes else None
 

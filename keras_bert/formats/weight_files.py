@@ -80,15 +80,26 @@ class SafetensorsFile:
 
 def open_safetensors(path: Path) -> SafetensorsFile:
     """Opens a safetensors file for reading. Raises ValueError if it is truncated or has another format."""
-    path.open("rb").close()  # raises: to the library, each file that it cannot open is missing
+    files.check_file(path)
+    _check_header(path)
     try:
         file = safe_open(path, framework="numpy")
-    except SafetensorError as error:
-        files.refuse_pointer(path)
+    except (SafetensorError, MemoryError) as error:
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
         ) from None
     return SafetensorsFile(path, file.__enter__())
+
+
+def _check_header(path: Path) -> None:
+    """Raises ValueError if a file does not begin as safetensors do, before the library maps all of it."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    if start[8:] != b"{":
+        size = path.stat().st_size
+        raise ValueError(
+            f"{path} ({size:,} bytes) is not a whole safetensors file; fetch it again (it begins with {start!r})"
+        )
 
 
 def write_safetensors(
@@ -131,8 +142,9 @@ def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mappin
 
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the arrays and texts of `write_checked`, or raises ValueError if a bit is damaged."""
-    path.open("rb").close()  # raises, as above
+    files.check_file(path)
     try:
+        _check_header(path)
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys(), key=_by_number)}
@@ -256,7 +268,7 @@ def check_h5(path: Path) -> None:
     Call it before HDF5 opens a file. A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size,
     its first free place, its address.
     """
-    files.refuse_pointer(path)
+    files.check_file(path)
     with path.open("rb") as file:
         start = file.read(16)
         sizes = start[13:15] if start[8:9] in (b"\0", b"\1") else start[9:11]  # by the version of the file
@@ -290,7 +302,7 @@ class TorchFile:
     """An open `pytorch_model.bin`: tensors by name, memory-mapped if the file allows it."""
 
     def __init__(self, path: Path) -> None:
-        files.refuse_pointer(path)
+        files.check_file(path)
         self.path = path
         self.size = path.stat().st_size
         explanation = f"{path} is a pickle, which can run untrusted code; it is only read with torch"

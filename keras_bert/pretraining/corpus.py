@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from keras_bert.choices import LAYOUTS, check_choice
+from keras_bert.counted import listed
+from keras_bert.data.table_formats import check_lines
 from keras_bert.text.arguments import check_many
 
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
@@ -56,6 +58,7 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
+        check_lines(path)
         with path.open("rb") as file:
             head = file.read(_LONGEST_FIRST_LINE)
         if b"\0" in head[:4096]:
@@ -77,7 +80,7 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
     (whole_corpus,) = parts_of(files, part_bytes=sys.maxsize)
     if len(list(itertools.islice(documents(whole_corpus, layout), 2))) == 1:
         raise ValueError(
-            f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs several; add text, "
+            f"{listed(list(map(str, files)))}: there is only one document, but next_sentence needs several; add text, "
             "separate documents by blank lines (layout 'sentences'), or use the objective 'sentence_order' or "
             "'sentences'"
         )

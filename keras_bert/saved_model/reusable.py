@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
 from keras_bert import files, undocumented
+from keras_bert.counted import listed
 from keras_bert.extras import import_extra
 from keras_bert.formats import recognition
 from keras_bert.formats.saved_model import MODEL
@@ -125,7 +126,7 @@ def resolve(handle: str) -> str:
 def load(directory: str, variables: Mapping[str, tf.Variable] | None = None) -> Any:
     """Loads a SavedModel; `variables` replace its own, by path inside it. Raises ValueError or FileNotFoundError."""
     names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-    contents = f"it holds {', '.join(names) or 'nothing'}"
+    contents = f"it holds {listed(names) or 'nothing'}"
     if _HUB_MODULE in names:
         raise ValueError(f"{directory} is a TF1 Hub module ({_HUB_MODULE}), not a reusable TF2 SavedModel")
     if not any(name in names for name in _GRAPHS):
@@ -133,6 +134,9 @@ def load(directory: str, variables: Mapping[str, tf.Variable] | None = None) -> 
         raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {contents}{kind}")
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {contents}")
+    for path in Path(directory).rglob("*"):  # of one elsewhere, such as gs://, there is none
+        if path.exists():  # all but the variables are read whole
+            files.check_regular(path, None if path.parent.name == _VARIABLES else files.MOST_GRAPH_BYTES)
     try:
         with tf.name_scope(""):  # variables keep their names, even while a layer is built
             if not variables:

@@ -351,6 +351,9 @@ def reading(directory: Path, whole: bool = False, may_be_old: bool = False) -> I
     path, missing = directory / NAME, f"{directory} holds no complete {NAME}; index a corpus there, to the end"
     if not path.is_file():
         raise FileNotFoundError(missing)
+    for each in directory.glob(f"{NAME}-*"):  # SQLite would wait for a pipe
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+            files.check_regular(each)
     # Where nothing can be written, such as in an image, SQLite cannot make the files that readers and writers share.
     is_fixed = not os.access(directory, os.W_OK) and not os.path.exists(f"{path}-wal")
     with _connected(path, "mode=ro&immutable=1" if is_fixed else "mode=ro") as database:

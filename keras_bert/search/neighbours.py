@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.extras import import_extra
-from keras_bert.search.database import Database, Settings
+from keras_bert.search.database import NAME, Database, Settings
 
 # Up to this number of vectors, a query is compared with all of them, in some hundredths of a second. A larger index has
 # a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
@@ -22,6 +22,7 @@ _SEARCHED_CANDIDATES = 200  # candidates in a search of the graph
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 _READ_BYTES = 2**24  # bytes to read at a time
 _NAME = "neighbours-{}.faiss"
+_MOST_TIMES = 64  # of the size of the database, which holds the vectors and texts, too
 _WITH_CHECKSUM = 0x2144DF1C  # the CRC-32 of whatever ends with its CRC-32
 
 
@@ -106,13 +107,16 @@ class Neighbours:
         """Opens the file of a version, if it is there; if `mapped`, vectors are read on demand and cannot be added."""
         faiss = import_faiss()
         try:
-            with open(directory / _NAME.format(settings.version), "rb") as file:
+            path = directory / _NAME.format(settings.version)
+            size = sum(each.stat().st_size for each in directory.glob(f"{NAME}*"))  # with what is not merged yet
+            files.check_regular(path, _MOST_TIMES * size)
+            with open(path, "rb") as file:
                 if _compute_checksum(file) != _WITH_CHECKSUM:
                     return None
                 file.seek(0)
                 name = f"/dev/fd/{file.fileno()}"  # Faiss takes no path that is not UTF-8
                 index = faiss.read_index(name, faiss.IO_FLAG_MMAP_IFC if mapped else 0)
-        except (OSError, RuntimeError):  # missing, or a writer has just removed it
+        except (OSError, RuntimeError, ValueError):  # missing, no file, or a writer has just removed it
             return None
         return cls(index) if index.d == settings.width else None
 

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
+from keras_bert.data.conll import check_conll
+from keras_bert.data.squad import check_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
 from keras_bert.data.texts import LABEL_KINDS, Labels, examples_of, names_of_columns, parse_label
@@ -162,6 +164,7 @@ class TagFiles(ExampleFiles):
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         Path(path).stat()  # raises, with the path
+        check_conll(path)
         try:
             column = -1 if self.label_column is None else int(self.label_column)
         except ValueError:
@@ -177,6 +180,7 @@ class AnswerFiles(ExampleFiles):
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         Path(path).stat()  # raises, with the path
+        check_squad(path)
         return lambda _: read_squad(path, skip_bad=self.skip_bad)
 
 

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES, check_choice
+from keras_bert.data.table_formats import text_files
 from keras_bert.extras import import_extra
 from keras_bert.text.arguments import check_many
 from keras_bert.text.bytepair import BytePairTokenizer
@@ -45,7 +46,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
     check_many(corpus, "corpus")
     total = None
     if isinstance(corpus, list | tuple):
-        corpus = [each for one in corpus for each in (files.text_files(one) if isinstance(one, Path) else [one])]
+        corpus = [each for one in corpus for each in (text_files(one) if isinstance(one, Path) else [one])]
         paths = [each for each in corpus if isinstance(each, Path)]
         total = sum(path.stat().st_size for path in paths) if len(paths) == len(corpus) else None
     batch: list[bytes] = []
@@ -66,7 +67,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 def _read_texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
     for number, each in enumerate(corpus):
         if isinstance(each, Path):
-            yield from itertools.chain.from_iterable(map(_read_file, files.text_files(each)))
+            yield from itertools.chain.from_iterable(map(_read_file, text_files(each)))
             continue
         if not isinstance(each, str):
             raise TypeError(f"text {number} is {each!r:.60} ({type(each).__name__}); expected a str or a pathlib.Path")

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import files
+from keras_bert.data.table_formats import text_files
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
@@ -158,9 +159,7 @@ def evaluate_text(
     if model.pairs != (objective != "sentences"):
         has = "a head for pairs: load it with pairs=False" if model.pairs else "no head for pairs"
         raise ValueError(f"objective is {objective!r}, but the model has {has}")
-    paths = [
-        path for each in ([text] if isinstance(text, str | Path) else text) for path in files.text_files(Path(each))
-    ]
+    paths = [path for each in ([text] if isinstance(text, str | Path) else text) for path in text_files(Path(each))]
     settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed, "progress": False}
     assert model.preprocessor is not None  # a pre-trainer has one
     with files.temporary_directory() as folder:

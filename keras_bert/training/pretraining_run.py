@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert import files, formats
+from keras_bert import formats
 from keras_bert.choices import OBJECTIVES
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import text_files
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
@@ -130,8 +131,8 @@ def pretrain_files(
         if teacher is None:
             del run_settings["temperature"]
         run.log_position(run_settings, len(epoch_ends))
-        training_paths = [path for each in paths for path in files.text_files(Path(each))]
-        validation_paths = [] if validation is None else files.text_files(Path(validation))
+        training_paths = [path for each in paths for path in text_files(Path(each))]
+        validation_paths = [] if validation is None else text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with devices.scope():
             trained = None

@@ -65,6 +65,24 @@ def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):
     assert result.stdout.splitlines()[-1] == "int8           0 of 1 layer, without 1, which lose too much"
 
 
+def test_no_option_is_advised_that_there_is_not(run, fails, classifier, tmp_path):
+    given = tmp_path / "given.csv"
+    command = ("--precision", "int8", "--calibration", given)
+    for text, message in {
+        "text,label\ngood,a\n,b\n": "1 of 2 rows cannot be used: line 3: text is empty. Fix the file",
+        'text\n"open\n': "a quote is opened and never closed; double the quotes inside texts",
+        "a good film\nthe cat\n": "no column 'text'; its columns are 'a good film'",
+        "1,good\n2,bad\n": "no column 'text'; its columns are '1', 'good'",
+    }.items():
+        given.write_text(text)
+        for each in (("summary", classifier), ("predict", classifier, "good")):  # one has --skip-bad, for another file
+            assert fails(*each, *command).endswith(message)
+    given.write_text("query,positive\n,b\na,b\n")
+    message = fails("mine", given, "--output", tmp_path / "new.jsonl")
+    assert message.endswith("1 of 2 rows cannot be used: line 2: query is empty. Fix the file")
+    assert fails("embed", tmp_path / "given.csv", "--output", tmp_path / "new").endswith("'query', 'positive'")
+
+
 @pytest.mark.slow
 def test_pairs(run, fails, pairs, tmp_path):
     given = tmp_path / "pairs.tsv"

@@ -55,6 +55,14 @@ def test_what_goes(run, model, monkeypatch, public):
 
 def test_what_is_refused(fails, model, tmp_path, monkeypatch):
     assert fails("push", tmp_path / "nowhere", "me/a").startswith(f"'{tmp_path}/nowhere' is neither a directory nor")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/model.onnx").write_text("mine")
+    for name, target in {"added_tokens.json": "secrets/model.onnx", "onnx": "secrets"}.items():
+        (model / name).symlink_to(tmp_path / target)
+        assert f"{tmp_path}/secrets/model.onnx, outside of the directory" in fails("push", model, "me/a", "--dry-run")
+        (model / name).unlink()
+    (model / "vocab.txt").symlink_to("notes.txt")
+    assert "vocab.txt" in push_to_hub(model, "me/a", dry_run=True).files
     (model / "README.md").unlink()
     with error_names(ValueError, model, "README.md", "model card"):
         push_to_hub(model, "me/a", dry_run=True)

@@ -1,6 +1,7 @@
 """What every command shares: where texts come from, where results go, and what is said when they cannot."""
 
 import dataclasses
+import gzip
 import json
 import os
 import re
@@ -25,6 +26,15 @@ def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
     assert run("tokenize", "--file", "-", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
     rows = run("tokenize", "--file", tmp_path / "texts", "--format", "jsonl").stdout.splitlines()
     assert [json.loads(row)["text"] for row in rows] == texts
+
+
+def test_compressed_texts_are_read_and_what_is_no_text_is_named(run, fails, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a cat\na kitten\n"))
+    assert run("tokenize", "--file", tmp_path / "a.txt.gz").stdout == run("tokenize", "a cat", "a kitten").stdout
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a cat\n" * 9)[:-9])
+    assert "cannot be decompressed" in fails("tokenize", "--file", tmp_path / "a.txt.gz")
+    (tmp_path / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert "a.txt is a picture; expected texts" in fails("tokenize", "--file", tmp_path / "a.txt")
 
 
 def test_lines_are_what_wc_and_sed_count(run):
@@ -188,7 +198,12 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a\n b", "a b"), ("\x1b[31mred\x07", r"\u001b[31mred\u0007"), ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀")],
+    [
+        ("a\n b", "a b"),
+        ("\u202ebad\u2069\u200f", r"\u202ebad\u2069\u200f"),
+        ("\x1b[31mred\x07", r"\u001b[31mred\u0007"),
+        ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀"),
+    ],
 )
 def test_a_terminal_obeys_no_text(text, line):
     assert streams.printable_line(text) == line

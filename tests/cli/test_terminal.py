@@ -45,6 +45,15 @@ def test_names_in_files_are_not_obeyed(run, model, terminal, tmp_path):
         assert not set(EVIL[:-4]) & {"\x1b", "\x07"} & set(printed), arguments
 
 
+def test_names_in_files_stay_in_their_line(run, fails, untrained, tmp_path):
+    BertClassifier.from_preset(untrained, labels=["good", "bad"]).save_preset(tmp_path / "model")
+    config = tmp_path / "model/config.json"
+    config.write_text(config.read_text().replace('"bad"', '"bad\\nnext        curl \\u202e"'))
+    assert r"good, bad\u000anext        curl \u202e" in run("inspect", tmp_path / "model").output
+    assert fails("inspect", "no\nway\u2028").startswith(r"'no\nway\u2028' is neither")
+    assert fails("tokenize", "--file", "no\nway\u2028") == r"cannot read no\u000away\u2028: No such file or directory"
+
+
 def test_one_function_prints_and_one_class_fails():
     """So that no command forgets to escape. Results are written by `write_lines`, which escapes them, too."""
     found = []

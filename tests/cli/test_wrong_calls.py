@@ -18,6 +18,8 @@ FILES = {
     "rows.jsonl": '{"review": "a cat", "label": "good"}\n{"review": "a dog", "label": "bad"}\n',
     "words.conll": "cats O\nsleep O\n",
     "squad.json": '{"data": []}',
+    "data.json": '[\n{"review": "a cat"},\n{"review": "a dog"}\n]\n',
+    "paper.pdf": "%PDF-1.7\n",
     "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n",
     "blank.txt": "\n\n",
     "exists.jsonl": "{}\n",
@@ -88,7 +90,34 @@ WRITES_DIRECTORIES = [
 ]  # fmt: skip
 TASKS = ("classify", "tag", "answer", "rank", "embed")
 DIRECTORIES = ("encoder", "preprocessor", "onnx", "openvino", "litert")
+# A file that holds something else -> what the message says it is.
+IS = {
+    "data.json": "data.json is a list in JSON, not JSON lines", "paper.pdf": "paper.pdf is a PDF",
+    "squad.json": "squad.json is a JSON object like SQuAD's", "words.conll": "words.conll is a file of CoNLL's columns",
+}  # fmt: skip
+TABLES = {"table.csv": "table.csv is a table (CSV)", "rows.jsonl": "rows.jsonl is a file of JSON lines"}
+READS_TEXT = [  # FILE, which is no table
+    *(f"{command} --file FILE" for command in READS_LINES if not command.startswith("predict")),
+    "vocab FILE --size 9 --output new.txt", _PRETRAIN.replace("texts.txt", "FILE"), f"{_PRETRAIN} --eval FILE",
+    "distill pretrain FILE --teacher all-MiniLM-L6-v2 --num-layers 1 --steps 1 --output new",
+    f"convert {_MODEL} new --check --texts FILE",
+]  # fmt: skip
+READS_TABLES = [  # or text
+    "embed FILE --output new", "index FILE --output new", "duplicates FILE", "mine FILE --output new.jsonl",
+    "mine pairs.csv --corpus FILE --output new.jsonl", f"predict {_MODEL} --file FILE",
+    "encode text --precision int8 --calibration FILE", "senses cat --file FILE --text-column review",
+    f"evaluate {_MODEL} FILE --query-column a --positive-column b",
+    *(f"finetune {task} --train FILE --output new" for task in ("classify", "rank", "embed")),
+]  # fmt: skip
 WRONG = {  # a command -> what the message names
+    **{each.replace("FILE", file): text for each in READS_TEXT for file, text in (IS | TABLES).items()},
+    **{each.replace("FILE", file): text for each in READS_TABLES for file, text in IS.items()},
+    **{
+        f"finetune {task} --train {file} --output new": text
+        for task, files in (("tag", ["data.json", "paper.pdf", "table.csv"]), ("answer", ["paper.pdf", "table.csv"]))
+        for file, text in (IS | TABLES).items()
+        if file in files
+    },
     # Paths.
     **{f"{command} --file nowhere.txt": "cannot read nowhere.txt" for command in READS_LINES},
     **{f"{command} 1 --file -": "not both" for command in ("encode", "tokenize", "detokenize", "similarity")},

@@ -1,5 +1,7 @@
 """A directory per class."""
 
+import os
+
 import pytest
 
 from keras_bert.data import Examples, read_folders
@@ -36,11 +38,12 @@ def test_no_classes_or_no_files(write, tmp_path):
         read_folders(tmp_path / "nothing")
 
 
-def test_links_to_nothing_are_named(write, tmp_path):
+def test_links_to_nothing_and_pipes_are_named(write, tmp_path):
     write("neg/1.txt", "dull")
     write("pos/1.txt", "good")
     (tmp_path / "pos/2.txt").symlink_to("gone.txt")
-    bad = ["1 of 3", "pos/2.txt", "link", "gone.txt"]
+    os.mkfifo(tmp_path / "pos/3.txt")
+    bad = ["2 of 4", "pos/2.txt", "link", "gone.txt", "pos/3.txt", "is a pipe"]
     with error_names(ValueError, *bad, "skip_bad"):
         read_folders(tmp_path)
     with warning_names(*bad):

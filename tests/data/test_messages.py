@@ -55,6 +55,7 @@ FILES = {
     "a blank header": ("a.csv", "\ntext\nx\n", {}, ["line 1", "columns", "blank"]),
     "a header with a stray quote": ("a.csv", '"te"xt\nx\n', {}, ["line 1", "columns", "not CSV"]),
     "an opened quote": ("a.csv", HEADER + 'x,y\n"x,y\nx,y\n', {"skip_bad": True}, ["line 3", "quote", "tsv"]),
+    "many columns": ("a.csv", ",".join(map(str, range(99))) + f"\nx{98 * ','}\n", {}, ["'18', '19' and 79 more"]),
     "keys that no row has": ("a.jsonl", '{"id": 1}\n{"review": "x"}\n', {}, ["no column 'text'", "'id', 'review'"]),
     "keys have no numbers": ("a.jsonl", '{"id": 1}\n', {"text_column": 1}, ["no column 1"]),
     "an ending that says nothing": ("a.txt", "text\nx\n", {}, ["a.txt", ".csv", ".ndjson", ".xlsx", "format", "'csv'"]),

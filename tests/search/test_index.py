@@ -426,7 +426,14 @@ def test_a_path_that_is_not_utf8(tmp_path, small_preset, sentences, corpus):
         build_index(corpus, tmp_path / "other", directory / "model")
 
 
-@pytest.mark.parametrize("damage", [cut_short, overwrite, lambda path: path.unlink()])
+def put_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "damage", [cut_short, overwrite, lambda path: path.unlink(), put_a_pipe, lambda path: os.truncate(path, 40 << 30)]
+)
 def test_the_file_of_neighbours_is_made_again(corpus, tmp_path, small_preset, sentences, damage):
     build_index(corpus, tmp_path / "index", small_preset)
     (path,) = (tmp_path / "index").glob("*.faiss")

@@ -322,3 +322,10 @@ def test_files_that_are_missing(tmp_path):
     path.symlink_to("gone.txt")
     with error_names(FileNotFoundError, path, "link", "gone.txt"):
         learn_vocabulary(tmp_path, 100)
+    path.unlink()
+    os.mkfifo(path)
+    with error_names(ValueError, path, "pipe"):
+        learn_vocabulary(tmp_path, 100)
+    (tmp_path / "b.csv").write_text("text\na film\n")
+    with error_names(ValueError, tmp_path / "b.csv", "a table (CSV)", "expected text"):
+        learn_vocabulary(tmp_path / "b.csv", 100)
