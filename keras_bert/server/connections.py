@@ -26,7 +26,8 @@ def most_connections() -> tuple[int, int]:
     """Counts the connections that there are files for: of HTTP, and of gRPC, where few serve many requests."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = _MOST if limit == resource.RLIM_INFINITY else min(limit, _MOST)
-    free = max(8, files - len(os.listdir("/dev/fd")) - _FILES_TO_SPARE)
+    used = len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 2 * _FILES_TO_SPARE  # without /proc
+    free = max(8, files - used - _FILES_TO_SPARE)
     return free - free // 4, free // 4
 
 
