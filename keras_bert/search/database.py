@@ -50,6 +50,7 @@ _SETTINGS = "SELECT preset, model, text_column, stored, width, version FROM sett
 _WORDS = b""  # the column of words
 # Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Myanmar, Khmer, and those of other Tai languages.
 # As in a BERT, a character, with the marks on it, is a word.
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _UNSPACED = (
     r"\u3040-\u9fff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
@@ -98,20 +99,32 @@ def compute_key(*parts: str) -> bytes:
 
 def find_words(text: str) -> list[str]:
     """Splits a text into words, without case, with their combining marks."""
-    word, ignored = _word_patterns()
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    word, ignored = _word_pattern()
     text = unicodedata.normalize("NFKC", text).replace("İ", "i").casefold()  # by itself, it would become i and a dot
-    return word.findall(unicodedata.normalize("NFKC", ignored.sub("", text)))
+    if not ignored.isdisjoint(text):
+        text = "".join(each for each in text if each not in ignored)
+    return word.findall(unicodedata.normalize("NFKC", text))
 
 
 @functools.cache
-def _word_patterns() -> tuple[re.Pattern, re.Pattern]:
-    """Compiles the patterns of words, and of what is left out of them, such as soft hyphens and joiners."""
-    characters = [chr(number) for number in (*range(0x20000), *range(0xE0000, 0xE0200))]
-    marks = "".join(each for each in characters if unicodedata.category(each)[0] == "M")
-    formats = "".join(each for each in characters if unicodedata.category(each) == "Cf" and each != "\u200b")  # a space
-    letter = rf"(?:[^\W{_UNSPACED}]|\d)"
-    word = rf"(?!\d)(?=\w)[{_UNSPACED}][{marks}]*|{letter}(?:{letter}|[{marks}])*"
-    return re.compile(word), re.compile(f"[{formats}\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+def _word_pattern() -> tuple[re.Pattern, frozenset[str]]:
+    """Compiles the pattern of words, and lists what is left out of them, such as soft hyphens and joiners."""
+    categories = {chr(each): unicodedata.category(chr(each)) for each in (*range(0x20000), *range(0xE0000, 0xE0200))}
+    # Two sets: `re` looks up a character up to U+FFFF in a table, but searches for others one by one.
+    marks, more_marks = (
+        "".join(each for each in categories if categories[each][0] == "M" and (each > "\uffff") == is_beyond)
+        for is_beyond in (False, True)
+    )
+    is_unspaced = re.compile(f"[{_UNSPACED}]").match
+    letters = "".join(
+        each for each in map(chr, range(0x10000)) if each.isdecimal() or (each.isalnum() and not is_unspaced(each))
+    )
+    spaced = rf"(?:[_{letters}{marks}]+|[^\W\u0000-\uffff{_UNSPACED}]|[{more_marks}])+"
+    word = rf"(?!\d)(?=\w)[{_UNSPACED}][{marks}]*|(?=\w){spaced}"
+    formats = {each for each in categories if categories[each] == "Cf"} - {"\u200b"}  # that is a space
+    return re.compile(word), frozenset({*formats, *map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))})
 
 
 class Database:
