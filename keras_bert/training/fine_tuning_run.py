@@ -71,7 +71,8 @@ def fine_tune_files(
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,
-              `problem_type`, which decides the loss, `long_text`, `pooling`;
+              `problem_type`, `long_text`, `pooling`;
+              the problem type decides its loss;
             - "tag": `label_column`, `long_text`, `crf`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
               `format`, `delimiter`, `loss`;
