@@ -18,7 +18,7 @@ demo: $(VENV)/installed
 # Two runs, so that what TensorFlow keeps of models stays below 2.5 GB in each process.
 test: export TF_CPP_MIN_LOG_LEVEL = 2
 test: $(VENV)/installed
-	@failed=; \
+	@unset PYTHONDONTWRITEBYTECODE; failed=; \
 	$(FAST_TESTS) $(MODEL_TESTS) || failed=yes; \
 	$(FAST_TESTS) $(MODEL_TESTS:%=--ignore=%) || failed=yes; \
 	test -z "$$failed"
