@@ -230,7 +230,7 @@ def _add_runtime(name: str) -> None:
                 model = task_of(preset).from_preset(preset)
             differences = getattr(runtimes, f"export_{name}")(model, output, precision, overwrite, **settings)
             for each in differences:
-                echo(each)
+                echo(str(each))
             if not differences:
                 echo(f"not compared with Keras: pip install {runtime.package}", err=True)
 
