@@ -234,14 +234,14 @@ class BertSentenceEncoder(BertTask):
     def _count_skipped(self, prompt: str) -> int:
         """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
 
-        Raises ValueError if the prompt leaves no room for a text, as all vectors would be equal.
+        Raises ValueError if the prompt leaves no room for a text, and no window follows: all vectors would be equal.
         """
         longest = self.preprocessor.longest
         if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
             return 0  # ASCII has at most as many tokens as characters
         with tf.init_scope():
             first = 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
-        if first + 1 >= longest:
+        if first + 1 >= longest and self.preprocessor.stride is None:
             raise ValueError(
                 f"the prompt {prompt!r:.60} has {counted(first - 1, 'token')}, which leaves no room for texts in rows "
                 f"of {longest}; use a shorter prompt, or longer rows"
