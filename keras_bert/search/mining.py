@@ -221,9 +221,9 @@ def _mine(
             order, scores = np.full_like(scores, -np.inf), np.full_like(scores, -np.inf)
             for row, row_logits in enumerate(_logits(reranker, batch, candidates)):
                 order[row, : len(row_logits)] = row_logits
-                scores[row, : len(row_logits)] = np.asarray(reranker.scores(row_logits))
+                scores[row, : len(row_logits)] = np.asarray(reranker.scores_of(row_logits))
             positive_logits = _logits(reranker, batch, [positives_of[query] for query in batch])
-            positive_scores = [np.asarray(reranker.scores(each)) for each in positive_logits]
+            positive_scores = [np.asarray(reranker.scores_of(each)) for each in positive_logits]
             logits = order, np.array([each.min() for each in positive_logits], np.float32)
         for row, query in enumerate(batch):
             excluded = [*positive_numbers[row], numbers.get(query, -1), -1]

@@ -143,8 +143,7 @@ class BertReranker(BertTask):
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
-        warn_if_untrained(self)
-        scores = self.scores(_as_logits(self._by_length(pairs, batch_tokens, progress)))
+        scores = self.scores_of(self._logits(pairs, batch_tokens, progress))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
 
     @overload
@@ -191,17 +190,21 @@ class BertReranker(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
-        warn_if_untrained(self)
         pairs = [Pair(each, text) for each, texts in zip(queries, lists, strict=True) for text in texts]
-        logits = _as_logits(self._by_length(pairs, batch_tokens, progress))
-        scores, ranked, first = ops.convert_to_numpy(self.scores(logits)).tolist(), [], 0
+        logits = self._logits(pairs, batch_tokens, progress)
+        scores, ranked, first = ops.convert_to_numpy(self.scores_of(logits)).tolist(), [], 0
         for texts in lists:
             order = np.argsort(-logits[first : first + len(texts)], kind="stable")[:top_k].tolist()
             ranked.append([RankedPassage(index=each, score=scores[first + each], text=texts[each]) for each in order])
             first += len(texts)
         return ranked[0] if is_one else ranked
 
-    def scores(self, logits: Tensor) -> Tensor:
+    def _logits(self, pairs: Sequence[Pair], batch_tokens: int = 1024, progress: bool | None = False) -> np.ndarray:
+        """Computes the logits of pairs, float32 `[pairs]`."""
+        warn_if_untrained(self)
+        return np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
+
+    def scores_of(self, logits: Tensor) -> Tensor:
         """Converts logits to scores of the same shape, float32. High logits have equal scores after a sigmoid."""
         return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits))
 
@@ -215,12 +218,12 @@ class BertReranker(BertTask):
         text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
         packed = self.packed((text, text_pair))
         logit = self(packed, training=False)[:, 0]
-        return {"score": self.scores(logit), "logit": logit, "token_count": count_tokens(packed)}
+        return {"score": self.scores_of(logit), "logit": logit, "token_count": count_tokens(packed)}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
         logits = self(inputs, training=False)
-        return {"logits": logits, "score": self.scores(logits[:, 0])}
+        return {"logits": logits, "score": self.scores_of(logits[:, 0])}
 
     # -- Training on pairs, or on lists: queries, and columns of passages
 
@@ -247,15 +250,8 @@ class BertReranker(BertTask):
     def answers(self, x: Texts) -> list[float | list[float]]:
         """Computes the logit of each pair; for lists, those of all passages of each query."""
         queries, *passages = self.columns(x)
-        warn_if_untrained(self)
-        pairs = (one_or_many(queries, each)[1] for each in passages)
-        logits = [_as_logits(self._by_length(each, 1024, progress=False)) for each in pairs]
+        logits = [self._logits(one_or_many(queries, each)[1]) for each in passages]
         return (logits[0] if len(logits) == 1 else np.stack(logits, axis=1)).tolist()
-
-
-def _as_logits(outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """Converts the model's outputs for pairs, `[1]` each, to float32 `[pairs]`."""
-    return np.reshape(outputs, -1).astype(np.float32)
 
 
 def _check_pairs(are_pairs: bool) -> None:
