@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.disentangled import Distances
 from keras_bert.encoder.embeddings import BertEmbeddings
-from keras_bert.encoder.frozen import KeepsFrozen
+from keras_bert.encoder.frozen import FreezesLayers, freeze, frozen_layers
 from keras_bert.encoder.layers import LayerMaker
 from keras_bert.encoder.positions import RelativeBias
 from keras_bert.encoder.unpadding import AttentionMask, Unpadding
@@ -97,7 +97,7 @@ def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertEncoder(KeepsFrozen):
+class BertEncoder(FreezesLayers):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
     Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The
@@ -362,10 +362,10 @@ class BertEncoder(KeepsFrozen):
         formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "config": self.config.to_dict()}
+        return {**super().get_config(), "config": self.config.to_dict(), **frozen_layers(self)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
         arguments = {**config, "config": BertConfig(**config["config"])}
         frozen = arguments.pop("frozen", None)
-        return cls(**arguments).freeze(frozen)
+        return freeze(cls(**arguments), frozen)

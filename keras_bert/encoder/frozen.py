@@ -5,18 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 
 from keras_bert import undocumented
 
+M = TypeVar("M", bound=keras.Model)
 
-class KeepsFrozen(keras.Model):
-    """A model that freezes all its layers if it is made with `trainable=False`, and whose configuration holds `frozen`.
 
-    `frozen` has the paths of the layers that are not trainable. Without it, all are as the model.
-    """
+class FreezesLayers(keras.Model):
+    """A model that freezes all its layers if it is made with `trainable=False`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -32,22 +31,25 @@ class KeepsFrozen(keras.Model):
         vars(make_and_freeze)["__signature__"] = inspect.signature(make)  # which Keras reads
         cls.__init__ = make_and_freeze
 
-    def get_config(self) -> dict[str, Any]:
-        layers = _layers_by_path(self)
-        frozen = [path for path, layer in layers.items() if not layer.trainable]
-        is_needed = frozen if self.trainable else len(frozen) < len(layers)
-        return {**super().get_config(), **({"frozen": frozen} if is_needed else {})}
 
-    def freeze(self, frozen: Sequence[str] | None) -> Any:
-        """Makes the layers at the paths of a configuration not trainable, and all others trainable; None: no change."""
-        if frozen is None:
-            return self
-        layers = _layers_by_path(self)
-        if unknown := [path for path in frozen if path not in layers]:
-            raise ValueError(f"the configuration of {self.name} freezes {unknown[0]!r:.80}, but it has no such layer")
-        for path, layer in layers.items():
-            layer.trainable = path not in frozen
-        return self
+def frozen_layers(model: keras.Model) -> dict[str, list[str]]:
+    """Lists the paths of a model's frozen layers, as the entry `frozen` of its configuration, if all are not as it."""
+    layers = _layers_by_path(model)
+    frozen = [path for path, layer in layers.items() if not layer.trainable]
+    is_needed = frozen if model.trainable else len(frozen) < len(layers)
+    return {"frozen": frozen} if is_needed else {}
+
+
+def freeze(model: M, frozen: Sequence[str] | None) -> M:
+    """Makes the layers at the paths of a configuration not trainable, and all others trainable; None: no change."""
+    if frozen is None:
+        return model
+    layers = _layers_by_path(model)
+    if unknown := [path for path in frozen if path not in layers]:
+        raise ValueError(f"the configuration of {model.name} freezes {unknown[0]!r:.80}, but it has no such layer")
+    for path, layer in layers.items():
+        layer.trainable = path not in frozen
+    return model
 
 
 def _layers_by_path(model: keras.Model) -> dict[str, keras.Layer]:

@@ -17,7 +17,7 @@ from keras_bert import files, formats
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.frozen import KeepsFrozen
+from keras_bert.encoder.frozen import FreezesLayers, freeze, frozen_layers
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.formats.hugging_face import default_labels
@@ -72,7 +72,7 @@ class RowSettings(NamedTuple):
 T = TypeVar("T", bound="Storable")
 
 
-class Storable(LowPrecision, KeepsFrozen):
+class Storable(LowPrecision, FreezesLayers):
     """A model with an encoder that reads and writes presets, checkpoints for other programs, and Keras's configuration.
 
     What its files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
@@ -239,6 +239,7 @@ class Storable(LowPrecision, KeepsFrozen):
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             **self.settings(),
+            **frozen_layers(self),
         }
 
     @classmethod
@@ -246,7 +247,7 @@ class Storable(LowPrecision, KeepsFrozen):
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         arguments = {**config, **parts}
         frozen = arguments.pop("frozen", None)
-        return cls(**arguments).freeze(frozen)
+        return freeze(cls(**arguments), frozen)
 
 
 def _plain(value: Any) -> Any:
