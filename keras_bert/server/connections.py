@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def most_connections() -> tuple[int, int]:
-    """Counts the connections that there are files for: of HTTP, and of gRPC, where few serve many requests."""
+    """Divides the files that the process may still open into connections of HTTP and a third as many of gRPC."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = _MOST if limit == resource.RLIM_INFINITY else min(limit, _MOST)
     used = len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 2 * _FILES_TO_SPARE  # without /proc

@@ -54,20 +54,23 @@ class _Route(NamedTuple):
     url: str  # a regular expression, of any case
     answer: Callable[[Models, re.Match[str], dict[str, Any]], Answer]  # its name is in metrics and in the log
     protocol: ModuleType  # has the form of errors
+    example: str  # of its URLs, for the error about any other
 
 
 _ROUTES = (
-    _Route("POST", rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)", rest.predict, rest),
-    _Route("GET", rest.MODEL_URL, rest.status, rest),
-    _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest),
-    _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients),
-    _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients),
-    _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients),
+    _Route(
+        "POST",
+        rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)",
+        rest.predict,
+        rest,
+        "/v1/models/NAME:predict",
+    ),
+    _Route("GET", rest.MODEL_URL, rest.status, rest, "/v1/models/NAME"),
+    _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest, "/v1/models/NAME/metadata"),
+    _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients, "/v1/models"),
+    _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients, "/v1/embeddings"),
+    _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients, "/v1/rerank"),
 )
-
-
-# What is told to those who ask for something else.
-_URLS = "POST /v1/embeddings, POST /v1/rerank, GET /v1/models, GET /v1/models/NAME, POST /v1/models/NAME:predict"
 # TF Serving's URLs, of which not all are answered; those of others have OpenAI's form of errors.
 _TF_SERVING = "/v1/models/[^/:]+(:|/versions/|/labels/|/metadata).*"
 
@@ -135,7 +138,10 @@ class HttpService:
     async def _answer(self, http: web.Request, route: _Route | None, match: re.Match[str] | None) -> web.Response:
         if route is None or match is None:
             message = f"no such URL: {http.method} {http.rel_url.raw_path:.200}"
-            raise invalid_argument(message) if _is_tf_servings(http) else not_found(f"{message}; there are {_URLS}")
+            if _is_tf_servings(http):
+                raise invalid_argument(message)
+            urls = ", ".join(f"{each.http_method} {each.example}" for each in _ROUTES)
+            raise not_found(f"{message}; there are {urls}")
         size, document = await self._read(http) if http.method == "POST" else (0, {})
         answer = route.answer(self._models, match, document)
         if isinstance(answer, dict):

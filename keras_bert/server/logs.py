@@ -4,7 +4,7 @@ import logging
 import time
 
 _SECONDS = 60.0
-_MOST = 5  # in so many seconds
+_MOST = 5  # records of one place in this time
 
 
 class Repetitions(logging.Filter):

@@ -242,13 +242,13 @@ def test_a_byte_order_mark_before_json(server):
 
 
 def test_where_the_servers_files_are_is_not_told():
-    for message, told in (
+    for message, expected in (
         ("no file at: /srv/models/toy/2/{a|b}", "no file at: {a|b}"),
         ("/srv/my models/toy/2/variables/x: no file", "variables/x: no file"),
         ("OSError: [Errno 2] no file: '/tmp/a/b.txt'", "OSError: [Errno 2] no file: 'b.txt'"),
         ("no such URL: GET http://host/v1/a; node a/b/c, 1/2", "no such URL: GET http://host/v1/a; node a/b/c, 1/2"),
     ):
-        assert without_directories(message, Path("/srv/my models/toy/2")) == told
+        assert without_directories(message, Path("/srv/my models/toy/2")) == expected
 
 
 @pytest.mark.parametrize("accept", ["text/plain; version=x", "application/openmetrics-text; version=1.0.0.\xff", "a/b"])
@@ -302,6 +302,6 @@ def test_a_client_that_hangs_up(start, toy_versions):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
     assert answer(server.post(":predict", {"instances": [1]}))
-    told = 'requests_total{code="CANCELLED",method="predict",model="",protocol="http"} 2.0'
-    wait_until(lambda: told in requests.get(f"{server.root}/metrics", timeout=HANGS).text)
+    counter = 'requests_total{code="CANCELLED",method="predict",model="",protocol="http"} 2.0'
+    wait_until(lambda: counter in requests.get(f"{server.root}/metrics", timeout=HANGS).text)
     assert not [line for line in server.log if "failed" in line]
