@@ -115,7 +115,7 @@ def open_standard_streams() -> None:
 
 
 def drop_unwritten_output() -> None:
-    """Drops what standard output could not take, as an error has told; Python would tell it again at its end."""
+    """Drops what standard output could not take. An error has said so; Python would say it again at its end."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -6,7 +6,6 @@ import csv
 import fnmatch
 import itertools
 import re
-import stat
 import threading
 import warnings
 from collections import Counter
@@ -20,7 +19,7 @@ from keras_bert.data.examples import parse_json_object
 from keras_bert.data.file_kinds import NO_DATA, Look
 from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
-from keras_bert.files import MOST_BYTES, check_regular, open_bytes, raise_if_not_of_content, read_lines
+from keras_bert.files import MOST_BYTES, check_is_file, check_regular, open_bytes, raise_if_not_of_content, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -364,8 +363,7 @@ def format_of(
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
-    if Path(path).exists() and stat.S_ISFIFO(Path(path).stat().st_mode):
-        raise ValueError(f"{path} is a pipe, and tables are read more than once; write it into a file first")
+    check_is_file(path)
     with open_bytes(path) as file:
         first_bytes = file.read(4)
     kind = kind_of(path)
