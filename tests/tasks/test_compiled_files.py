@@ -198,8 +198,14 @@ FROZEN = {
 }
 
 
+@pytest.fixture
+def unshared_preprocessors(monkeypatch):
+    """What freezes a whole model freezes its preprocessor, which other tests have too."""
+    monkeypatch.setattr(small, "preprocessor", small.preprocessor.__wrapped__)
+
+
 @pytest.mark.parametrize("name", FROZEN)
-def test_what_is_frozen_stays_frozen(tmp_path, name):
+def test_what_is_frozen_stays_frozen(tmp_path, name, unshared_preprocessors):
     task, freeze_layers = FROZEN[name]
     model = TASKS[task][0]()
     freeze_layers(model)
@@ -215,7 +221,7 @@ def test_what_is_frozen_stays_frozen(tmp_path, name):
         assert [each.trainable for each in one.variables] == [each.trainable for each in other.variables]
 
 
-def test_a_model_may_be_made_frozen():
+def test_a_model_may_be_made_frozen(unshared_preprocessors):
     encoder = BertEncoder(small.encoder(num_layers=1).config, trainable=False)
     outer = keras.Sequential([CASES["classes"].kind(encoder, small.preprocessor(), ["a", "b"], trainable=False)])
     assert not outer.trainable_variables
