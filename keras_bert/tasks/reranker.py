@@ -199,7 +199,9 @@ class BertReranker(BertTask):
             first += len(texts)
         return ranked[0] if is_one else ranked
 
-    def _logits(self, pairs: Sequence[Pair], batch_tokens: int = 1024, progress: bool | None = False) -> np.ndarray:
+    def _logits(
+        self, pairs: Iterable[str] | list[Pair], batch_tokens: int = 1024, progress: bool | None = False
+    ) -> np.ndarray:
         """Computes the logits of pairs, float32 `[pairs]`."""
         warn_if_untrained(self)
         return np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
