@@ -117,7 +117,8 @@ class Requests:
             await asyncio.sleep(0.05)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yields the states of versions for Prometheus."""
+        """Yields the number of requests in progress, and the states of versions, for Prometheus."""
+        yield GaugeMetricFamily("keras_bert_requests_in_progress", "Requests without an answer yet.", self._running)
         states = GaugeMetricFamily(
             "keras_bert_version", "1: the state of a version.", labels=["model", "version", "state"]
         )

@@ -1,10 +1,12 @@
 """Servers, in a thread or in a process of their own, and clients that know nothing of this package."""
 
 import asyncio
+import errno
 import logging
 import queue
 import re
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ import grpc
 import numpy as np
 import requests
 import tensorflow as tf
+from prometheus_client.parser import text_string_to_metric_families
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import (
     get_model_status_pb2,
@@ -69,6 +72,29 @@ class Server:
             is_proto = isinstance(value, TensorProto)
             request.inputs[name].CopyFrom(value if is_proto else tf.make_tensor_proto(value))
         return request
+
+    def samples(self, path: str = "/metrics") -> dict[tuple[str, ...], float]:
+        """What Prometheus is told: a value for each name, followed by the values of its labels in their order."""
+        families = text_string_to_metric_families(requests.get(self.root + path, timeout=HANGS).text)
+        samples = [each for family in families for each in family.samples]
+        return {(each.name, *(each.labels[name] for name in sorted(each.labels))): each.value for each in samples}
+
+    def in_progress(self) -> float:
+        """The number of requests without an answer."""
+        return self.samples()[("keras_bert_requests_in_progress",)]
+
+    def wait_for_requests(self, number: int) -> None:
+        """Until so many requests are in progress."""
+        wait_until(lambda: self.in_progress() == number, self.in_progress)
+
+    def wait_until_closed(self) -> None:
+        """Until nobody can connect."""
+
+        def is_closed() -> bool:
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", self.rest_port)) == errno.ECONNREFUSED
+
+        wait_until(is_closed)
 
     def states(self) -> dict[int, str]:
         """The state of every version that the server knows, by GetModelStatus."""

@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import socket
-import time
 
 import grpc
 import numpy as np
@@ -199,8 +198,7 @@ def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at
         # One that came while another was let in for its second was sent away, and asks again.
         sent_away = [each for each in asking if each.done()]
         asking[:] = [each for each in asking if not each.done()] + [ask_forever() for _ in sent_away]
-        if sent_away:
-            time.sleep(0.5)  # it is to come before another
+        wait_until(lambda: server.in_progress() == 3 or any(each.done() for each in asking))
         return code_of_another() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
     wait_until(is_full)
@@ -209,7 +207,7 @@ def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at
     wait_until(lambda: code_of_another() == grpc.StatusCode.DEADLINE_EXCEEDED)  # which was let in
 
     call = ask_forever()
-    time.sleep(0.5)
+    server.wait_for_requests(1)
     server.process.send_signal(signal.SIGINT)
     wait_until(lambda: any("stopping" in line for line in server.log))
     assert server.terminate(signal.SIGTERM) == 128 + signal.SIGTERM

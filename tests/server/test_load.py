@@ -12,7 +12,6 @@ import grpc
 import numpy as np
 import pytest
 import requests
-from prometheus_client.parser import text_string_to_metric_families
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving
@@ -98,10 +97,10 @@ def ask(server, texts, expected, number, session=requests):
 
 def answered(server):
     """How many predictions Prometheus is told of."""
-    families = text_string_to_metric_families(requests.get(f"{server.root}/metrics", timeout=HANGS).text)
-    counts = [each for family in families for each in family.samples if each.name == "keras_bert_requests_total"]
-    assert {each.labels["code"] for each in counts} <= {"OK"}
-    return sum(each.value for each in counts if each.labels["model"])
+    samples = server.samples()
+    counts = {tuple(labels): count for (name, *labels), count in samples.items() if name == "keras_bert_requests_total"}
+    assert {code for code, *_ in counts} <= {"OK"}  # labels: code, method, model, protocol
+    return sum(count for (_, _, model, _), count in counts.items() if model)
 
 
 def scrape(server, stopped):

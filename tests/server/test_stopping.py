@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -30,11 +29,9 @@ def test_what_was_accepted_is_answered(start, toy_versions):
         return server.post(":predict", {"signature_name": "busy", "instances": [A_WHILE]})
 
     def stop():
-        time.sleep(0.3)  # all have been sent by then
+        server.wait_for_requests(4)
         server.stop()
-        time.sleep(0.2)
-        with pytest.raises(requests.ConnectionError):  # nothing new
-            server.post(":predict", {"instances": [1]})
+        server.wait_until_closed()  # nothing new
 
     *responses, stopped = at_once([post] * 2 + [stop])
     assert stopped is None, stopped
@@ -50,9 +47,9 @@ def test_a_body_on_its_way_is_waited_for(start, toy_versions):
     head = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
         connection.sendall(head + body[:5])
-        time.sleep(0.3)
+        server.wait_for_requests(1)
         server.stop()
-        time.sleep(0.3)
+        server.wait_until_closed()
         connection.sendall(body[5:])
         assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
 
@@ -64,7 +61,7 @@ def test_what_does_not_come_or_does_not_end_does_not_hold_the_stop(start, toy_ve
     next(watch)
     with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
         connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        time.sleep(0.3)
+        server.wait_for_requests(1)
         server.stop()
         assert connection.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
         server.wait()
@@ -94,7 +91,7 @@ def test_large_answers_are_sent_to_the_end(start, toy_versions):
     def slow_reader():
         with requests.post(server.url + ":predict", json=body, timeout=HANGS, stream=True) as response:
             server.stop()
-            time.sleep(1)
+            server.wait_until_closed()
             return response.json()
 
     (answer,) = at_once([slow_reader])

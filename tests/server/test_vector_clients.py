@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import requests
-from prometheus_client.parser import text_string_to_metric_families
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving
@@ -270,12 +269,7 @@ def test_prometheus_and_the_log_are_told_of_requests(start, toy_versions):
     assert server.post(":predict", {"instances": [1]}).status_code == 200
     post(server, "/v1/embeddings", {"input": [1]})
     for path in ("/metrics", "/monitoring/prometheus/metrics"):
-        text = requests.get(server.root + path, timeout=HANGS).text
-        samples = {
-            (each.name, *(each.labels[name] for name in sorted(each.labels))): each.value
-            for family in text_string_to_metric_families(text)
-            for each in family.samples
-        }
+        samples = server.samples(path)
         # Labels in alphabetical order: code, method, model, protocol; model, state, version.
         for labels in (
             ("OK", "Predict", "toy", "grpc"),
