@@ -49,6 +49,8 @@ from keras_bert.cli.options import (
     precision_options,
     raw_cells_option,
     text_options,
+    threshold_argument,
+    threshold_option,
     together,
 )
 from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
@@ -164,6 +166,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @_encoder_options
 @_text_options
 @choice_options
+@threshold_option
 @raw_cells_option
 @precision_options
 @click.pass_context
@@ -212,6 +215,7 @@ def _measure_task(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
+    threshold = threshold_argument(model, options["no_answer_threshold"])
     with misuse(OSError):
         opened = open_texts(model, file, options)
     with contextlib.ExitStack() as stack:
@@ -219,7 +223,7 @@ def _measure_task(
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         columns = (options["text_column"], options["text_pair_column"])
-        task = load_in_precision(load_task, model, precision, calibration, *columns)
+        task = load_in_precision(functools.partial(load_task, **threshold), model, precision, calibration, *columns)
         check_choices(task, options["choice_columns"])
         with misuse(OSError):
             examples = examples_for(task, file, options, opened)

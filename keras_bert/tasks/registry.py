@@ -148,7 +148,10 @@ def _token_classifier(settings: TagFiles, preset: str | Path, examples: Examples
 
 
 def _question_answerer(settings: AnswerFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=settings.sequence_length), {}
+    model = tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=settings.sequence_length)
+    if settings.no_answer_threshold is not None or not all(map(len, examples.labels or ())):
+        model.no_answer_threshold = settings.no_answer_threshold  # None: the run chooses it
+    return model, {}
 
 
 def _reranker(settings: RankFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:

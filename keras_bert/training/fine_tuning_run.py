@@ -74,6 +74,7 @@ def fine_tune_files(
               `problem_type`, `long_text`, `pooling`;
               the problem type decides its loss;
             - "tag": `label_column`, `long_text`, `crf`;
+            - "answer": `no_answer_threshold`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
               `format`, `delimiter`, `loss`;
             - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`;
@@ -174,21 +175,27 @@ def fine_tune_job(
             log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
+        before = model.settings()
         history = train_on(model, examples, validation_examples, run, recipe, **arguments)
         if run.is_chief and run.measures is None:
+            chosen = {name: value for name, value in model.settings().items() if value != before[name]}
+            for name, value in chosen.items():
+                is_best = f"val_{name}" in history[-1]
+                how = "the best on these examples" if is_best else "a default; examples to measure with would choose it"
+                log(f"{name} {value:.4f}: {how}")
             model.save_preset(output, overwrite=True)
             score = Score({})  # without validation examples
             if validation_examples is not None:
                 score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
-            report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
+            report_settings |= {**vars(job.settings), **chosen, **run_settings, "dtype": dtype}
             report.write_report(output, report_settings, history, score)
             data = {"training data": f"{counted(training_examples, 'example')} of {Path(train).name}"}
             if validation_examples is not None:
                 data["measured on"] = counted(columns_in(validation_examples[0])[0], "example")
             measures = {**score.measures, **report.without_classes(score.details)}
-            report.write_card(model, output, start, measures, {**data, **run_settings})
+            report.write_card(model, output, start, measures, {**data, **chosen, **run_settings})
             run.seal(score.measures)
     return run.measures or {}
 

@@ -128,12 +128,9 @@ def train_epochs(
             logs.update({f"val_{name}": float(value) for name, value in measures.items()})
             run.end_epoch(logs)
             if measures and keep_best:
-                first_measure = f"val_{next(iter(measures))}"
-                values = [entry[first_measure] for entry in run.history]
-                best = values.index(max(values))
-                if best == epoch:
+                if run.best_epoch == epoch:
                     run.keep_best()
-                run.stopped |= patience is not None and epoch - best >= patience
+                run.stopped |= patience is not None and epoch - run.best_epoch >= patience
             # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()

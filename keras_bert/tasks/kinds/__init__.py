@@ -179,6 +179,17 @@ class Kind(Generic[A]):
         """Measures answers against labels."""
         raise TypeError("this model has no measures; evaluate it with Keras's own metrics")
 
+    def choose(self, labels: Labels | None, answers: Sequence[A] | None = None) -> dict[str, float]:
+        """Chooses settings of the model, such as thresholds, that are open: those by which the answers measure best.
+
+        Without answers, they are defaults for such labels. The dict is empty if there is nothing to choose.
+        """
+        return {}
+
+    def with_settings(self, settings: Mapping[str, float]) -> Kind[A]:
+        """Makes the kind of a model with these settings, which `choose` returned."""
+        return self
+
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
         """Makes answers without a mistake, so that `score` tells the names of the measures before the model runs."""
         raise NotImplementedError
