@@ -18,7 +18,7 @@ files. The masks are the same in every call. Each measure has its baseline: the 
 \b
 Examples:
   $ keras-bert evaluate my-model dev.tsv --text-column sentence
-  accuracy	0.9151
+  accuracy	0.9151	(baseline: 0.5092)
   $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
   spearman	0.8674
   pearson	0.8696
@@ -53,7 +53,7 @@ from keras_bert.cli.options import (
     threshold_option,
     together,
 )
-from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
@@ -185,6 +185,8 @@ def evaluate(
             text = gates.document(model, *measured, Path(file), requirements)
             streams.write_lines(results, [text.removesuffix("\n")])
     measures = {**measured.score.measures, **measured.score.details}
+    if warning := measured.score.warning:
+        echo(f"Warning: {warning}", err=True)
     runs.echo_with_baselines(measures)
     gates.check(requirements, measures)
 

@@ -87,8 +87,8 @@ def fine_tune(
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
-    If some questions have no answer, a question answerer without a `no_answer_threshold` gets the one of the highest F1 on
-    the validation examples; without such validation examples, 0.0.
+    If some questions have no answer, a question answerer without a `no_answer_threshold` gets the one of the highest F1
+    on the validation examples; without such validation examples, 0.0.
 
     `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
     are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.

@@ -14,7 +14,7 @@ from keras_bert.data.examples import lookalikes
 from keras_bert.recipe import EPOCHS
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.kinds import Score
+from keras_bert.tasks.kinds import BASELINE, Score
 from keras_bert.tasks.registry import Job, load_task
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
@@ -102,7 +102,7 @@ def fine_tune_files(
         >>> settings = {"epochs": 2, "batch_size": 2, "log": lambda line: None}
         >>> files = (folder / "train.csv", folder / "my-model", folder / "train.csv")
         >>> list(fine_tune_files("classify", *files, **settings))
-        ['accuracy']
+        ['accuracy', 'accuracy_baseline']
         >>> (folder / "my-model/report.md").exists()
         True
     """
@@ -187,6 +187,8 @@ def fine_tune_job(
             score = Score({})  # without validation examples
             if validation_examples is not None:
                 score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
+                if warning := score.warning:
+                    warnings.warn(warning, stacklevel=2)
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(job.settings), **chosen, **run_settings, "dtype": dtype}
@@ -196,7 +198,8 @@ def fine_tune_job(
                 data["measured on"] = counted(columns_in(validation_examples[0])[0], "example")
             measures = {**score.measures, **report.without_classes(score.details)}
             report.write_card(model, output, start, measures, {**data, **chosen, **run_settings})
-            run.seal(score.measures)
+            baselines = {f"{name}{BASELINE}": value for name, value in score.baselines.items()}
+            run.seal({**score.measures, **baselines})
     return run.measures or {}
 
 

@@ -21,12 +21,12 @@ from tqdm import tqdm
 from keras_bert import undocumented
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
+from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
-from keras_bert.training.report import BASELINE
 from keras_bert.training.run import Position, Run
 
 _LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others are the better, the higher

@@ -16,7 +16,7 @@ from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved
 from keras_bert.formats.model_card import Training, table
-from keras_bert.tasks.kinds import Score
+from keras_bert.tasks.kinds import BASELINE, Score
 from keras_bert.tasks.task import BertTask
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ Cell: TypeAlias = str | float | None  # a cell of a table; None: an empty one
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
-# Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
-BASELINE = "_baseline"
 _NOT_MEASURED = "There were no examples to measure the model with; pass `validation` or `validation_split`."
 _MAX_INCHES = 40.0  # inches: the side of a confusion matrix
 _MAX_CHARACTERS = 40  # characters: longer labels are truncated in a picture

@@ -176,7 +176,7 @@ def test_a_pre_trained_model_predicts_the_next_sentence(run, tmp_path):
     errors = tmp_path / "errors.csv"
     columns = ("--text-pair-column", "text_pair", "--errors", errors)
     shown = run("evaluate", tmp_path / "model", tmp_path / "pairs.csv", *columns).stdout
-    assert shown == f"accuracy\t{right:.4f}\n"
+    assert shown == f"accuracy\t{right:.4f}\t(baseline: 0.5000)\n"
     assert len(errors.read_text().splitlines()) == (3 - 2 * right if right < 1 else 0)
 
 
@@ -186,7 +186,7 @@ def test_evaluate_measures_and_lists_what_is_answered_wrongly(run, classifier, t
     answers = registry.load_task(Path(classifier)).classify([text for text, _ in rows])
     options = ("--text-column", "1", "--label-column", "kind", "--errors", tmp_path / "errors.jsonl")
     result = run("evaluate", classifier, table, *options)
-    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
     wrong = [
         {"line": line, "text": text, "label": label, "answer": answer["label"], "probability": answer["probability"]}
         for line, ((text, label), answer) in enumerate(zip(rows, answers, strict=True), start=2)
@@ -212,7 +212,9 @@ def test_measures_for_a_pipeline(run, fails, classifier, table, tmp_path):
     found = json.loads(path.read_text())
     by_class = {f"{kind} of {name}": value for name, row in found["classes"].items() for kind, value in row.items()}
     lines = (line.split("\t") for line in printed.splitlines())
-    assert {name: float(value) for name, value in lines} == pytest.approx({**found["measures"], **by_class}, abs=1e-4)
+    assert found["measures"].pop("accuracy_baseline") == 37 / 64
+    shown = {name: float(value) for name, value, *_ in lines}
+    assert shown == pytest.approx({**found["measures"], **by_class}, abs=1e-4)
     assert [each["is_met"] for each in found["requirements"]] == [True, True]
     assert found["data"]["examples"] == sum(map(sum, found["confusion"]["counts"])) == 64
     for part, files in (("model", Path(classifier)), ("data", Path(table).parent)):

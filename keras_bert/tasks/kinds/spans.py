@@ -67,13 +67,20 @@ class Spans(Kind[list[SpanAnswer]]):
         spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
         no_answer_scores = [ranked[0]["no_answer_score"] for ranked in answers]
         best = ["" if score > threshold else span for span, score in zip(spans, no_answer_scores, strict=True)]
+        baselines = {}
         if all(references):
             scores = metrics.squad_v1(references, best)
         else:
+            baselines = dict.fromkeys(("f1", "exact"), 100 * references.count([]) / len(references))  # of no answer
             scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
         is_right = metrics.exact_matches([each or [""] for each in references], best)
         probabilities = np.maximum([ranked[0]["probability"] for ranked in answers], np.finfo(float).tiny)
-        return Score({"f1": scores.pop("f1"), **scores}, np.where(is_right, 0.0, probabilities))
+        return Score(
+            {"f1": scores.pop("f1"), **scores},
+            np.where(is_right, 0.0, probabilities),
+            baselines=baselines,
+            only_answer="no answer" if any(references) and not any(best) else None,
+        )
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[SpanAnswer]]:
         texts = [answers[0][0] if answers else "" for answers in self.plain(labels)]
