@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert import tasks
+from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families import table_of
@@ -122,7 +123,25 @@ def examples_for(
     if task.FILES is None:
         raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
     settings = _settings_among(task.FILES, {**options, "problem_type": task.kind.PROBLEM_TYPE})
-    return (opened or settings.open(path))(settings)
+    examples = (opened or settings.open(path))(settings)
+    check_labels(task, examples, path)
+    return examples
+
+
+def check_labels(task: BertTask, examples: Examples, path: str | Path) -> None:
+    """Raises ValueError, with the first row and the number of rows, if a model cannot use labels of a file."""
+    errors: dict[int, ValueError] = {}
+    for number, label in enumerate(examples.labels or ()):
+        try:
+            task.kind.targets([label])
+        except ValueError as error:
+            errors[number] = error
+    if errors and examples.rows is not None:
+        number, error = next(iter(errors.items()))
+        name, value = next(iter(examples.rows.place(number).items()))
+        rows = f"{len(errors):,} of {counted(examples, 'row')} {'has' if len(errors) == 1 else 'have'} such a label"
+        unit = examples.rows.unit if name == "line" else name
+        raise ValueError(f"{path}, {unit} {value}: {error}; {rows}") from error
 
 
 def _settings_among(kind: type[F], options: Mapping[str, Any]) -> F:

@@ -15,7 +15,7 @@ from keras_bert.recipe import EPOCHS
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.kinds import BASELINE, Score
-from keras_bert.tasks.registry import Job, load_task
+from keras_bert.tasks.registry import Job, check_labels, load_task
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import report
@@ -165,6 +165,8 @@ def fine_tune_job(
             else:
                 teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
                 model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
+        if examples_to_measure is not None and validation is not None:
+            check_labels(model, examples_to_measure, validation)
         line = f"{counted(training_examples, 'example')} from {train}"
         if validation_examples is not None:
             held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")

@@ -179,7 +179,9 @@ def _draw_curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Seq
 def _draw_confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     figure, (axes,) = _make_figure(1, size=min(max(4.0, 0.5 * len(labels) + 2), _MAX_INCHES))
     row_shares = shares(counts)
-    axes.imshow(row_shares, cmap="Blues", vmin=0, vmax=1)
+    is_right = np.eye(len(labels), dtype=bool)
+    for colours, hidden in (("Blues", ~is_right), ("Oranges", is_right)):
+        axes.imshow(np.ma.masked_where(hidden, row_shares), cmap=colours, vmin=0, vmax=1)
     ticks = range(len(labels))
     axes.set(xlabel="predicted class", ylabel="true class", xticks=ticks, yticks=ticks)
     tick_labels = [label if len(label) <= _MAX_CHARACTERS else f"{label[: _MAX_CHARACTERS - 3]}..." for label in labels]

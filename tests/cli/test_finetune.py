@@ -287,7 +287,7 @@ def test_words_and_questions_reach_the_training(run, taught, untrained, tmp_path
     assert list(answers) == [(Answer("good", 2),)]
 
 
-def test_mistakes(run, fails, untrained, table, tmp_path):
+def test_mistakes(run, fails, untrained, classifier, table, tmp_path):
     command = ("finetune", "classify", *columns(table), "--output", tmp_path / "new", "--preset")
     for option, value, *words in (
         ("--sequence-length", 33, "--sequence-length", 33),
@@ -297,9 +297,13 @@ def test_mistakes(run, fails, untrained, table, tmp_path):
         assert_names(run(*command, untrained, option, value, exit_code=2).stderr.splitlines()[-1], *words)
     assert fails(*command, ROOT / "tests/golden/tiny-bert").startswith(f"{ROOT}/tests/golden/tiny-bert has no ")
     unseen = tmp_path / "unseen.tsv"
-    unseen.write_text("sentence\tkind\nbad\todd\n")
+    unseen.write_text("sentence\tkind\nbad\todd\ngood\tblame\ngreat\tstrange\n")
     said = run(*command, untrained, "--eval", unseen, exit_code=2).stderr.splitlines()[-1]
     assert "'odd' is not one of the labels, which are blame, praise" in said
+    assert said.startswith(f"Error: {unseen}, line 2: ")
+    assert said.endswith("; 2 of 3 rows have such a label")
+    told = fails("evaluate", classifier, unseen, "--text-column", "sentence", "--label-column", "kind")
+    assert said == f"Error: {told}"
     assert not (tmp_path / "new").exists()
 
 

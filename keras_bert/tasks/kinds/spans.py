@@ -67,11 +67,12 @@ class Spans(Kind[list[SpanAnswer]]):
         spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
         no_answer_scores = [ranked[0]["no_answer_score"] for ranked in answers]
         best = ["" if score > threshold else span for span, score in zip(spans, no_answer_scores, strict=True)]
-        baselines = {}
+        baselines: dict[str, float] = {}
         if all(references):
             scores = metrics.squad_v1(references, best)
         else:
-            baselines = dict.fromkeys(("f1", "exact"), 100 * references.count([]) / len(references))  # of no answer
+            no_answer = 100 * references.count([]) / len(references)
+            baselines = {"f1": no_answer, "exact": no_answer}
             scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
         is_right = metrics.exact_matches([each or [""] for each in references], best)
         probabilities = np.maximum([ranked[0]["probability"] for ranked in answers], np.finfo(float).tiny)
