@@ -48,7 +48,7 @@ def test_rank(run, fails, untrained, tmp_path):
     path.write_text("text,text_pair,label\n" + "".join(f"film,{word},{int(kind == 'praise')}\n" for kind, word in rows))
     files = ("--train", path, "--eval", path, "--preset", untrained, "--output", model)
     result = run("finetune", "rank", *files, *QUICK)
-    assert result.stdout == "average_precision\t1.0000\n"
+    assert result.stdout.startswith("average_precision\t1.0000\t(baseline: 0.")
     assert run("evaluate", model, path, "--text-pair-column", "text_pair").stdout == result.stdout
     assert fails("evaluate", model, path).startswith("this model takes pairs, a query and a passage")
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"text": "film", "text_pair": "good"}))
@@ -93,7 +93,7 @@ def test_tag(run, untrained, tmp_path):
     files = ("--train", path, "--eval", path)
     windows = ("--sequence-length", "5", "--long-text", "windows")  # of three words
     result = run("finetune", "tag", *files, "--preset", untrained, "--output", model, *windows, *QUICK)
-    assert result.stdout.splitlines()[0] == "f1\t1.0000"
+    assert result.stdout.splitlines()[0] == "f1\t1.0000\t(baseline: 0.0000)"
     lines = run("evaluate", model, path).stdout.splitlines()
     assert lines[:3] == result.stdout.splitlines()
     assert "f1 of praise\t1.0000" in lines[3:]
