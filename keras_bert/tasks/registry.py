@@ -130,12 +130,18 @@ def examples_for(
 
 def check_labels(task: BertTask, examples: Examples, path: str | Path) -> None:
     """Raises ValueError, with the first row and the number of rows, if a model cannot use labels of a file."""
-    errors: dict[int, ValueError] = {}
-    for number, label in enumerate(examples.labels or ()):
+    columns, labels, errors = task.columns(examples.x), examples.labels, {}
+
+    def check(rows: slice) -> ValueError | None:
         try:
-            task.kind.targets([label])
+            task.kind.targets_of([column[rows] for column in columns], labels and labels[rows])
         except ValueError as error:
-            errors[number] = error
+            return error
+        return None
+
+    if labels is not None and check(slice(None)):
+        found = ((number, check(slice(number, number + 1))) for number in range(len(examples)))
+        errors = {number: error for number, error in found if error}
     if errors and examples.rows is not None:
         number, error = next(iter(errors.items()))
         name, value = next(iter(examples.rows.place(number).items()))
