@@ -7,7 +7,8 @@ measures as tables, the confusion matrix, and the 100 worst answers.
 
 --errors writes a row for each wrongly answered example: its line (or row) in FILE, what the model read, the label,
 the answer and its probability, and all other columns of FILE. A column with one of these names is written as
-`given_label` and so on. For regression, it writes the examples whose error is at least rmse, the largest first.
+`given_label` and so on. Of a tagger, it writes a row for each wrong entity. For regression, it writes the examples
+whose error is at least rmse, the largest first.
 
 A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
 all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
@@ -18,7 +19,7 @@ files. The masks are the same in every call. Each measure has its baseline: the 
 \b
 Examples:
   $ keras-bert evaluate my-model dev.tsv --text-column sentence
-  accuracy	0.9151
+  accuracy	0.9151	(baseline: 0.5092)
   $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
   spearman	0.8674
   pearson	0.8696
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,9 +51,11 @@ from keras_bert.cli.options import (
     precision_options,
     raw_cells_option,
     text_options,
+    threshold_argument,
+    threshold_option,
     together,
 )
-from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
@@ -164,6 +168,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @_encoder_options
 @_text_options
 @choice_options
+@threshold_option
 @raw_cells_option
 @precision_options
 @click.pass_context
@@ -182,6 +187,8 @@ def evaluate(
             text = gates.document(model, *measured, Path(file), requirements)
             streams.write_lines(results, [text.removesuffix("\n")])
     measures = {**measured.score.measures, **measured.score.details}
+    if warning := measured.score.warning:
+        echo(f"Warning: {warning}", err=True)
     runs.echo_with_baselines(measures)
     gates.check(requirements, measures)
 
@@ -212,6 +219,7 @@ def _measure_task(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
+    threshold = threshold_argument(model, options["no_answer_threshold"])
     with misuse(OSError):
         opened = open_texts(model, file, options)
     with contextlib.ExitStack() as stack:
@@ -219,7 +227,7 @@ def _measure_task(
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         columns = (options["text_column"], options["text_pair_column"])
-        task = load_in_precision(load_task, model, precision, calibration, *columns)
+        task = load_in_precision(functools.partial(load_task, **threshold), model, precision, calibration, *columns)
         check_choices(task, options["choice_columns"])
         with misuse(OSError):
             examples = examples_for(task, file, options, opened)
@@ -232,38 +240,56 @@ def _measure_task(
             score = task.kind.score(answers, y)
             _ = score.details  # raises
             if errors_file is not None:
-                mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
-                streams.RowWriter(errors_file, errors_format).write(mistakes)
+                mistakes = (_rows(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
+                streams.RowWriter(errors_file, errors_format).write(itertools.chain.from_iterable(mistakes))
             if report_file is not None:
-                assert y is not None  # the model was measured with labels
                 title = f"{model.resolve().name}: {counted(examples, 'example')} from {Path(file).name}"
-                streams.write_lines(report_file, [_page(title, task, x, y, answers, score)])
+                streams.write_lines(report_file, [_page(title, task, examples, answers, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
     return _Measured(type(task).__name__, score, len(examples))
 
 
-def _page(title: str, task: BertTask, x: Sequence[Any], y: Sequence[Any], answers: Sequence[Any], score: Score) -> str:
+def _page(title: str, task: BertTask, examples: Examples, answers: Sequence[Any], score: Score) -> str:
     from keras_bert.visualize import evaluation_page
 
+    assert examples.rows is not None  # they are from a file
+    assert examples.labels is not None  # the model was measured with labels
     caption = f"{min(_WORST_ANSWERS, len(score.worst)):,} of {len(score.worst):,}, the worst first."
-    worst_answers = [
-        evaluation_page.ExampleAnswer(_texts_of_example(task, x, i), task.kind.compared(answers[i], y[i]))
-        for i in score.worst[:_WORST_ANSWERS]
-    ]
+    worst_answers = []
+    for i in score.worst[:_WORST_ANSWERS]:
+        texts = {**examples.rows.place(i), **_texts_of_example(task, examples.x, i)}
+        if examples.rows.word_lines:
+            texts, rows = {"sentence": examples.x[i]}, _entity_rows(task, examples, i, answers[i])
+        else:
+            rows = task.kind.compared(answers[i], examples.labels[i])
+        worst_answers.append(evaluation_page.ExampleAnswer(texts, rows))
     return evaluation_page.page(title, score.measures, score.details, score.confusion, worst_answers, caption)
 
 
-def _row(
+def _rows(
     task: BertTask, examples: Examples, number: int, answer: Any, other_columns: Mapping[str, object]
-) -> dict[str, object]:
-    """Builds a row of --errors."""
+) -> list[dict[str, object]]:
+    """Builds the rows of --errors for an example: one, or one for each wrong entity."""
     assert examples.rows is not None  # they are from a file
     assert examples.labels is not None  # the model was measured with labels
-    row = {name: places[number] for name, places in examples.rows.places.items()}
-    row |= _texts_of_example(task, examples.x, number)
+    if examples.rows.word_lines:
+        return _entity_rows(task, examples, number, answer)
+    row = {**examples.rows.place(number), **_texts_of_example(task, examples.x, number)}
     row |= {"label": examples.labels[number], **task.kind.columns(answer)}
-    return {**row, **streams.rename_columns(other_columns, row)}
+    return [{**row, **streams.rename_columns(other_columns, row)}]
+
+
+def _entity_rows(task: BertTask, examples: Examples, number: int, answer: Any) -> list[dict[str, object]]:
+    """Builds a row for each wrong entity of a sentence, with the line of its first word."""
+    assert examples.rows is not None  # they are from a file
+    assert examples.labels is not None  # the model was measured with labels
+    lines, rows = examples.rows.word_lines[number], []
+    for row in task.kind.compared(answer, examples.labels[number]):
+        word = row.pop("word")
+        assert isinstance(word, int)
+        rows.append({"line": lines[word], **row})
+    return rows
 
 
 def _texts_of_example(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from keras_bert.cli.options import (
     precision_options,
     preset_option,
     prompt_option,
+    threshold_argument,
+    threshold_option,
     together,
     tokenizer_option,
 )
@@ -155,6 +157,7 @@ def encoder(
     callback=parse_numbers,
     help="Sizes to which clients may shorten vectors, such as 256,128; by default those that config.json names.",
 )
+@threshold_option
 @precision_options
 @calibration_columns
 def serving(
@@ -167,6 +170,7 @@ def serving(
     overwrite: bool,
     signature: str | None,
     dimensions: tuple[int, ...],
+    no_answer_threshold: float | None,
     **numeric: Any,
 ) -> None:
     """Export a model for TF Serving: strings to answers.
@@ -175,11 +179,12 @@ def serving(
     gives sentence vectors, with the prompt before each text, or does the --task. With --signature, it takes ids, needs
     no tokenizer, and gives the logits of all heads of the preset, or the hidden states if there are none.
     """
-    if signature is not None and (prompt or task):
-        raise Misuse("--prompt and --task are for texts, and a model with --signature takes ids")
+    if signature is not None and (prompt or task or no_answer_threshold is not None):
+        raise Misuse("--prompt, --task and --no-answer-threshold are for texts; a model with --signature takes ids")
     if numeric["calibration"] is None and (numeric["text_column"] or numeric["text_pair_column"]):
         raise Misuse("--text-column and --text-pair-column are for a table of --calibration")
     check_prompts(preset, prompt)
+    threshold = threshold_argument(preset, no_answer_threshold)
     with misuse(OSError):
         files.check_writable(output)
         if version is not None:
@@ -191,11 +196,11 @@ def serving(
 
     def write() -> Path:
         found = HeadedEncoder if signature else getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
-        settings = {} if prompt is None else {"default_prompt": prompt}
+        settings: dict[str, Any] = threshold if prompt is None else {"default_prompt": prompt}
         try:
             model = load_in_precision(functools.partial(found.from_preset, **settings), preset, **numeric)
         except TypeError as error:
-            raise Misuse(f"{preset} is exported as a {found.__name__}, which has no prompts") from error
+            raise Misuse(f"{preset} is exported as a {found.__name__}, which takes no {', '.join(settings)}") from error
         with misuse(TypeError):
             return export_serving(model, output, version, dtype, overwrite, signature, dimensions or None)
 
@@ -216,9 +221,14 @@ def _add_runtime(name: str) -> None:
         help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
     )
     @click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers.")
+    @threshold_option
     @(_length if runtime.has_fixed_length else together())
-    def command(output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any) -> None:
+    def command(
+        output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, no_answer_threshold: float | None,
+        **settings: Any,
+    ) -> None:  # fmt: skip
         _check_output(output, runtime.file, overwrite)
+        threshold = threshold_argument(preset, no_answer_threshold)
         with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor, runtimes
             from keras_bert.tasks.registry import task_of
@@ -227,7 +237,7 @@ def _add_runtime(name: str) -> None:
             if encoder:
                 model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
             else:
-                model = task_of(preset).from_preset(preset)
+                model = task_of(preset).from_preset(preset, **threshold)
             differences = getattr(runtimes, f"export_{name}")(model, output, precision, overwrite, **settings)
             for each in differences:
                 echo(str(each))

@@ -13,6 +13,7 @@ import click
 
 import keras_bert
 from keras_bert import files
+from keras_bert.choices import did_you_mean
 from keras_bert.cli.terminal import Failure, Misuse
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def check_names(requirements: Sequence[Requirement], names: Collection[str]) -> 
     """Raises Misuse if a requirement is on a measure that these examples do not have."""
     for each in requirements:
         if each.measure not in names:
-            raise Misuse(f"there is no measure {each.measure!r}; the measures are {', '.join(names)}")
+            advice = did_you_mean(each.measure, names)
+            raise Misuse(f"there is no measure {each.measure!r}; the measures are {', '.join(names)}{advice}")
 
 
 def check(requirements: Sequence[Requirement], measures: Mapping[str, float]) -> None:

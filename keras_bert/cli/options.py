@@ -18,7 +18,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.tasks.file_settings import ChooseFiles, ClassifyFiles, TableFiles
+from keras_bert.tasks.file_settings import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
@@ -381,9 +381,23 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
 format_options = field_options(TableFiles, only=("format", "delimiter", "header"))
 text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)
 choice_options = field_options(ChooseFiles, only=("question_column", "choice_columns"))
+threshold_option = field_options(AnswerFiles, only=("no_answer_threshold",))
 
 
 def check_choices(task: BertTask, choice_columns: Collection[str]) -> None:
     """Raises Misuse unless columns of choices are given for a model of multiple choice, and for no other."""
     if bool(choice_columns) != (task.FILES is ChooseFiles):
         raise Misuse("--choice-column is for models of multiple choice, which need it, once for each choice")
+
+
+def threshold_argument(preset: Path, no_answer_threshold: float | None) -> dict[str, Any]:
+    """Makes the argument of `from_preset` that sets a threshold. Raises Misuse unless the preset answers questions."""
+    from keras_bert.formats import Preset
+
+    if no_answer_threshold is None:
+        return {}
+    with misuse(OSError), Preset.open(preset) as opened:
+        AnswerFiles(no_answer_threshold=no_answer_threshold)
+        if "spans" not in opened.checkpoint.heads:
+            raise Misuse(f"--no-answer-threshold is for question answerers, and {preset} is none")
+    return {"no_answer_threshold": no_answer_threshold}

@@ -38,6 +38,8 @@ from keras_bert.cli.options import (
     raw_cells_option,
     skip_bad_option,
     text_options,
+    threshold_argument,
+    threshold_option,
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 from keras_bert.data.examples import check_characters, check_row, parse_json_object
@@ -51,6 +53,7 @@ from keras_bert.data.tables import check_columns, text_of, text_rows
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @text_options
 @choice_options
+@threshold_option
 @skip_bad_option
 @output_option()
 @overwrite_option
@@ -73,6 +76,7 @@ def predict(
     from keras_bert.tasks.registry import columns_of_texts, load_task
 
     of_choices = [options["question_column"], *options["choice_columns"]] if options["choice_columns"] else None
+    threshold = threshold_argument(model, options["no_answer_threshold"])
     with misuse(OSError):
         if isinstance(source, str):
             names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
@@ -83,7 +87,8 @@ def predict(
 
             from keras_bert.progress import progress_bar
         columns = (options["text_column"], options["text_pair_column"])
-        task = load_in_precision(load_task, model, options["precision"], calibration, *columns)
+        load = functools.partial(load_task, **threshold)
+        task = load_in_precision(load, model, options["precision"], calibration, *columns)
         check_choices(task, options["choice_columns"])
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}

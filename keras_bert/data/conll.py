@@ -82,11 +82,12 @@ def read_conll(
             problems.add(f"line {first_fault[0]}", first_fault[1])
             continue
         words.append([line.cells[word_index] for line in sentence])
-        numbers.append(sentence[0].number)
+        numbers.append([line.number for line in sentence])
         if label_index is not None:
             labels.append([line.cells[label_index].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
-    return Examples({"words": words}, None if label_index is None else labels, Rows(path, {"line": numbers}))
+    rows = Rows(path, {"line": [first for first, *_ in numbers]}, word_lines=numbers)
+    return Examples({"words": words}, None if label_index is None else labels, rows)
 
 
 def check_conll(path: str | Path) -> None:

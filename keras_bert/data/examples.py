@@ -108,6 +108,7 @@ class Rows:
         cells: the cells of each row of a table, as a list or by column; empty for other files.
         names: the names of the columns of lists; None without a header.
         used: the columns that the examples hold, by name or by number from 1.
+        word_lines: the lines of the words of each sentence.
     """
 
     path: str | Path
@@ -116,6 +117,11 @@ class Rows:
     cells: Sequence[list[str] | dict[str, Any]] = ()
     names: Sequence[str] | None = None
     used: Collection[str | int] = ()
+    word_lines: Sequence[Sequence[int]] = ()
+
+    def place(self, number: int) -> dict[str, int | str]:
+        """What names the row of an example, such as its "line"."""
+        return {name: places[number] for name, places in self.places.items()}
 
     def __len__(self) -> int:
         return len(next(iter(self.places.values())))

@@ -87,6 +87,10 @@ The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second tex
 _PROMPTS = """
 Put the right prompt before each text: {prompts}.
 """
+_NO_ANSWER = """
+A span scores its start logit plus its end logit. There is no answer if this sum at the first token, minus the best
+span's, is above {threshold}.
+"""
 _LOAD = """
 ```python
 from keras_bert.runtimes import load
@@ -122,6 +126,8 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
     if prompts := getattr(packed.model, "prompts", {}):
         readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
+    if (threshold := getattr(packed.model, "no_answer_threshold", None)) is not None:
+        readme += _NO_ANSWER.format(threshold=threshold)
     if preprocessor is None:
         return readme
     are_pairs = len(getattr(packed.model, "text_names", ("text",))) > 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,6 +178,18 @@ class TagFiles(ExampleFiles):
 @dataclass(frozen=True, kw_only=True)
 class AnswerFiles(ExampleFiles):
     """Questions, contexts and answers; see `data.read_squad`."""
+
+    no_answer_threshold: float | None = _setting(
+        None,
+        "The no_answer_score above which the answer is empty. By default that of the model, for which training chooses "
+        "the best if some questions of --eval have no answer, else 0.0",
+        metavar="X",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.no_answer_threshold is not None and not math.isfinite(self.no_answer_threshold):
+            raise ValueError(f"no_answer_threshold is {self.no_answer_threshold}; expected a number, such as 0.0")
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         Path(path).stat()  # raises, with the path

@@ -15,7 +15,7 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
 from keras_bert.tasks.file_settings import ChooseFiles
-from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.kinds import Kind, Score, only_answer, share_of_most_frequent
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
 from keras_bert.tasks.storable import DROPOUT, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -57,7 +57,12 @@ class Choices(Kind[ChoiceAnswer]):
         """Measures `accuracy`. The error of a wrong answer is its probability."""
         reference, chosen = np.asarray(self.targets(labels)), np.array([answer["index"] for answer in answers])
         errors = np.where(reference == chosen, 0.0, [answer["probability"] for answer in answers])
-        return Score(metrics.accuracy(reference, chosen), errors)
+        return Score(
+            metrics.accuracy(reference, chosen),
+            errors,
+            baselines={"accuracy": share_of_most_frequent(reference.tolist())},
+            only_answer=only_answer(map(str, chosen), reference.tolist()),
+        )
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[ChoiceAnswer]:
         indices = np.asarray(self.targets(labels)).tolist()

@@ -51,7 +51,7 @@ class BertQuestionAnswerer(BertTask):
         preprocessor: one with a stride, which makes windows.
         max_answer_length: the most tokens in an answer.
         no_answer_threshold: the model predicts "no answer" if `no_answer_score` is higher (SQuAD 2.0). None: it always
-            predicts an answer. The attribute may be set later.
+            predicts an answer, until `fine_tune` sets the attribute.
         dropout: the rate before the head; the paper's code and `transformers` have none.
 
     Call arguments:

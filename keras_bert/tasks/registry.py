@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert import tasks
+from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families import table_of
@@ -122,7 +123,31 @@ def examples_for(
     if task.FILES is None:
         raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
     settings = _settings_among(task.FILES, {**options, "problem_type": task.kind.PROBLEM_TYPE})
-    return (opened or settings.open(path))(settings)
+    examples = (opened or settings.open(path))(settings)
+    check_labels(task, examples, path)
+    return examples
+
+
+def check_labels(task: BertTask, examples: Examples, path: str | Path) -> None:
+    """Raises ValueError, with the first row and the number of rows, if a model cannot use labels of a file."""
+    columns, labels, errors = task.columns(examples.x), examples.labels, {}
+
+    def check(rows: slice) -> ValueError | None:
+        try:
+            task.kind.targets_of([column[rows] for column in columns], labels and labels[rows])
+        except ValueError as error:
+            return error
+        return None
+
+    if labels is not None and check(slice(None)):
+        found = ((number, check(slice(number, number + 1))) for number in range(len(examples)))
+        errors = {number: error for number, error in found if error}
+    if errors and examples.rows is not None:
+        number, error = next(iter(errors.items()))
+        name, value = next(iter(examples.rows.place(number).items()))
+        rows = f"{len(errors):,} of {counted(examples, 'row')} {'has' if len(errors) == 1 else 'have'} such a label"
+        unit = examples.rows.unit if name == "line" else name
+        raise ValueError(f"{path}, {unit} {value}: {error}; {rows}") from error
 
 
 def _settings_among(kind: type[F], options: Mapping[str, Any]) -> F:
@@ -148,7 +173,10 @@ def _token_classifier(settings: TagFiles, preset: str | Path, examples: Examples
 
 
 def _question_answerer(settings: AnswerFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=settings.sequence_length), {}
+    model = tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=settings.sequence_length)
+    if settings.no_answer_threshold is not None or not all(map(len, examples.labels or ())):
+        model.no_answer_threshold = settings.no_answer_threshold  # None: the run chooses it
+    return model, {}
 
 
 def _reranker(settings: RankFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:

@@ -87,6 +87,9 @@ def fine_tune(
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
+    If some questions have no answer, a question answerer without a `no_answer_threshold` gets the one of the highest F1
+    on the validation examples; without such validation examples, 0.0.
+
     `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
     are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
@@ -199,13 +202,20 @@ def train_on(
         _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
 
     needs_loss = monitors_loss(callbacks)
+    kind, chosen = model.kind, model.kind.choose(train[1])
+    chosen |= {} if validation is None else kind.choose(validation[1])
 
     def measure() -> dict[str, float]:
         if end_epoch is not None:  # what `training` gives, below: in few-shot, the fit of the head
             end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         if validation is None:
             return {}
-        measures = report.evaluate(model, *validation)
+        if not chosen:
+            measures = report.evaluate(model, *validation)
+        else:  # each epoch at its best, for the choice of the best epoch
+            answers = model.answers(validation[0])
+            best = kind.choose(validation[1], answers)
+            measures = {**kind.with_settings({**chosen, **best}).score(answers, validation[1]).measures, **best}
         if needs_loss:
             measures["loss"] = model.evaluate(*validation, recipe.batch_size, verbose=0, return_dict=True)["loss"]
         return measures
@@ -246,6 +256,8 @@ def train_on(
         model.kind.initialize_head(head, examples.targets)
         how = (callbacks, progress, checkpoint_seconds, validation is not None)
         train_epochs(model, run, epochs, *how, keep_best=True, patience=recipe.patience)
+    for name, default in chosen.items():
+        setattr(model, name, default if validation is None else run.history[run.best_epoch].get(f"val_{name}", default))
     if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)

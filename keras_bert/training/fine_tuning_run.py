@@ -14,8 +14,8 @@ from keras_bert.data.examples import lookalikes
 from keras_bert.recipe import EPOCHS
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.kinds import Score
-from keras_bert.tasks.registry import Job, load_task
+from keras_bert.tasks.kinds import BASELINE, Score
+from keras_bert.tasks.registry import Job, check_labels, load_task
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import report
@@ -74,6 +74,7 @@ def fine_tune_files(
               `problem_type`, `long_text`, `pooling`;
               the problem type decides its loss;
             - "tag": `label_column`, `long_text`, `crf`;
+            - "answer": `no_answer_threshold`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
               `format`, `delimiter`, `loss`;
             - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`;
@@ -101,7 +102,7 @@ def fine_tune_files(
         >>> settings = {"epochs": 2, "batch_size": 2, "log": lambda line: None}
         >>> files = (folder / "train.csv", folder / "my-model", folder / "train.csv")
         >>> list(fine_tune_files("classify", *files, **settings))
-        ['accuracy']
+        ['accuracy', 'accuracy_baseline']
         >>> (folder / "my-model/report.md").exists()
         True
     """
@@ -164,6 +165,8 @@ def fine_tune_job(
             else:
                 teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
                 model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
+        if examples_to_measure is not None and validation is not None:
+            check_labels(model, examples_to_measure, validation)
         line = f"{counted(training_examples, 'example')} from {train}"
         if validation_examples is not None:
             held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")
@@ -174,22 +177,31 @@ def fine_tune_job(
             log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
+        before = model.settings()
         history = train_on(model, examples, validation_examples, run, recipe, **arguments)
         if run.is_chief and run.measures is None:
+            chosen = {name: value for name, value in model.settings().items() if value != before[name]}
+            for name, value in chosen.items():
+                is_best = f"val_{name}" in history[-1]
+                how = "the best on these examples" if is_best else "a default; examples to measure with would choose it"
+                log(f"{name} {value:.4f}: {how}")
             model.save_preset(output, overwrite=True)
             score = Score({})  # without validation examples
             if validation_examples is not None:
                 score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
+                if warning := score.warning:
+                    warnings.warn(warning, stacklevel=2)
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
-            report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
+            report_settings |= {**vars(job.settings), **chosen, **run_settings, "dtype": dtype}
             report.write_report(output, report_settings, history, score)
             data = {"training data": f"{counted(training_examples, 'example')} of {Path(train).name}"}
             if validation_examples is not None:
                 data["measured on"] = counted(columns_in(validation_examples[0])[0], "example")
             measures = {**score.measures, **report.without_classes(score.details)}
-            report.write_card(model, output, start, measures, {**data, **run_settings})
-            run.seal(score.measures)
+            report.write_card(model, output, start, measures, {**data, **chosen, **run_settings})
+            baselines = {f"{name}{BASELINE}": value for name, value in score.baselines.items()}
+            run.seal({**score.measures, **baselines})
     return run.measures or {}
 
 

@@ -21,12 +21,12 @@ from tqdm import tqdm
 from keras_bert import undocumented
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
+from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
-from keras_bert.training.report import BASELINE
 from keras_bert.training.run import Position, Run
 
 _LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others are the better, the higher
@@ -128,12 +128,9 @@ def train_epochs(
             logs.update({f"val_{name}": float(value) for name, value in measures.items()})
             run.end_epoch(logs)
             if measures and keep_best:
-                first_measure = f"val_{next(iter(measures))}"
-                values = [entry[first_measure] for entry in run.history]
-                best = values.index(max(values))
-                if best == epoch:
+                if run.best_epoch == epoch:
                     run.keep_best()
-                run.stopped |= patience is not None and epoch - best >= patience
+                run.stopped |= patience is not None and epoch - run.best_epoch >= patience
             # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()

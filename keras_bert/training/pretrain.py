@@ -19,11 +19,11 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines, write_records
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
+from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
-from keras_bert.training.report import BASELINE
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest_of_records, digests_of_model
 
 

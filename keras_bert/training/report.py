@@ -16,7 +16,7 @@ from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved
 from keras_bert.formats.model_card import Training, table
-from keras_bert.tasks.kinds import Score
+from keras_bert.tasks.kinds import BASELINE, Score
 from keras_bert.tasks.task import BertTask
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ Cell: TypeAlias = str | float | None  # a cell of a table; None: an empty one
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
-# Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
-BASELINE = "_baseline"
 _NOT_MEASURED = "There were no examples to measure the model with; pass `validation` or `validation_split`."
 _MAX_INCHES = 40.0  # inches: the side of a confusion matrix
 _MAX_CHARACTERS = 40  # characters: longer labels are truncated in a picture
@@ -181,7 +179,9 @@ def _draw_curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Seq
 def _draw_confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     figure, (axes,) = _make_figure(1, size=min(max(4.0, 0.5 * len(labels) + 2), _MAX_INCHES))
     row_shares = shares(counts)
-    axes.imshow(row_shares, cmap="Blues", vmin=0, vmax=1)
+    is_right = np.eye(len(labels), dtype=bool)
+    for colours, hidden in (("Blues", ~is_right), ("Oranges", is_right)):
+        axes.imshow(np.ma.masked_where(hidden, row_shares), cmap=colours, vmin=0, vmax=1)
     ticks = range(len(labels))
     axes.set(xlabel="predicted class", ylabel="true class", xticks=ticks, yticks=ticks)
     tick_labels = [label if len(label) <= _MAX_CHARACTERS else f"{label[: _MAX_CHARACTERS - 3]}..." for label in labels]

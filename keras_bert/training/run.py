@@ -196,7 +196,7 @@ class Run:
     def seal(self, measures: Mapping[str, float]) -> None:
         """Replaces the state by a note that the run is finished. Call it after the model is saved."""
         assert self.directory is not None  # a run with an output has one
-        self.measures = {name: float(value) for name, value in measures.items()}
+        self.measures = {name: value if isinstance(value, int) else float(value) for name, value in measures.items()}
         save_state(self.directory / _STATE, [], {**self._load()[1], "measures": self.measures})
         files.remove_leftovers(self.output or self.directory)
 
@@ -276,6 +276,13 @@ class Run:
     def place(self) -> str:
         """The position in words; empty if the run has no output."""
         return self._describe(self.position)
+
+    @property
+    def best_epoch(self) -> int:
+        """The index of the epoch whose first measure on the validation examples is highest."""
+        first_measure = next(name for name in self.history[-1] if name.startswith("val_"))
+        values = [epoch[first_measure] for epoch in self.history]
+        return values.index(max(values))
 
     def keep_best(self) -> None:
         """Keeps the current weights as the best ones."""

@@ -49,13 +49,17 @@ div { overflow-x: auto }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .2rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8888 }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
-""" + "".join(f"td.s{shade} {{ background: rgb(33 113 181 / {6 * shade}%) }}\n" for shade in range(_SHADES + 1))
+""" + "".join(
+    f"td.{kind}{shade} {{ background: rgb({colour} / {6 * shade}%) }}\n"
+    for kind, colour in (("right", "33 113 181"), ("wrong", "217 72 1"))
+    for shade in range(_SHADES + 1)
+)
 
 
 class ExampleAnswer(NamedTuple):
-    """An example's texts by name, and a model's answer beside its label: the rows of `Kind.compared`."""
+    """An example's place and texts by name, and a model's answer beside its label: the rows of `Kind.compared`."""
 
-    texts: Mapping[str, str | list[str]]
+    texts: Mapping[str, int | str | list[str]]
     rows: Sequence[Mapping[str, object]]
 
 
@@ -87,7 +91,8 @@ def _matrix(labels: Sequence[str], counts: np.ndarray) -> str:
     rows = [
         f"<th>{escape(label)}</th>"
         + "".join(
-            f'<td class="number s{shade}">{count:,}</td>' for count, shade in zip(counts[i], shades[i], strict=True)
+            f'<td class="number {"right" if i == j else "wrong"}{shades[i, j]}">{count:,}</td>'
+            for j, count in enumerate(counts[i])
         )
         for i, label in enumerate(labels)
     ]
@@ -100,7 +105,7 @@ def _answers(worst: Sequence[ExampleAnswer]) -> str:
     rows = []
     for example in worst:
         span = f' rowspan="{len(example.rows)}"' if len(example.rows) > 1 else ""
-        texts = "".join(f"<td{span}>{escape(_text(example.texts[name]))}</td>" for name in names)
+        texts = "".join(f"<td{span}>{escape(_text(example.texts.get(name)))}</td>" for name in names)
         for i, row in enumerate(example.rows):
             rows.append(("" if i else texts) + "".join(_cell(row.get(kind, "")) for kind in kinds))
     return _rows([*names, *kinds], rows)

@@ -35,7 +35,7 @@ def test_classify(run, traced, untrained, table, tmp_path, monkeypatch):
     monkeypatch.setattr(BertClassifier, "classify", lambda *all, **more: answered.append(1) or classify(*all, **more))
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", model, *QUICK)
     result = run(*command)
-    assert result.stdout == "accuracy\t1.0000\n"
+    assert result.stdout == f"accuracy\t1.0000\t(baseline: {37 / 64:.4f})\n"
     assert len(answered) == 4 + 1  # after each epoch, and once when all is over
     said = result.stderr.splitlines()
     assert said[0] == f"64 examples from {table}, 64 to measure with from {table}"
@@ -44,7 +44,7 @@ def test_classify(run, traced, untrained, table, tmp_path, monkeypatch):
     assert [line.split(":")[0] for line in said[3:]] == [f"epoch {i} of 4" for i in range(1, 5)]
     assert all("loss" in line and "val_accuracy" in line for line in said[3:])
     report = (tmp_path / "model/report.md").read_text()
-    assert "| accuracy | 1.0000 |" in report
+    assert "| accuracy | 1.0000 | 0.5781 |" in report
     assert "| learning_rate | 0.01 |" in report
     for picture in ("learning_curve.png", "confusion_matrix.png"):
         assert (tmp_path / "model" / picture).read_bytes().startswith(b"\x89PNG")
@@ -69,7 +69,7 @@ def test_the_directory_of_a_finished_run_is_the_model(finished):
     model = Path(finished["--output"])
     assert {path.name for path in (model / "training").iterdir()} <= {"state.safetensors", "logs"}
     assert (model / "training/state.safetensors").stat().st_size < 10_000 < (model / "model.safetensors").stat().st_size
-    assert load_state(model / "training/state.safetensors")[1]["measures"].keys() == {"accuracy"}
+    assert load_state(model / "training/state.safetensors")[1]["measures"].keys() == {"accuracy", "accuracy_baseline"}
 
 
 @pytest.mark.slow
@@ -240,7 +240,13 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
     assert not (tmp_path / "new").exists()
     result = run(*command, "--eval-split", "0.125", "--no-few-shot")
-    assert result.stderr.splitlines() == [
+    said = result.stderr.splitlines()
+    (answer,) = {BertClassifier.from_preset(tmp_path / "new").classify(text)["label"] for text in ("bad", "good film")}
+    assert (
+        said.pop()
+        == f"Warning: the model's answer to all examples is {answer!r}, so it has not learned to tell them apart"
+    )
+    assert said == [
         f"64 examples from {table}, 8 of them held out to measure with",
         "labels: blame 27, praise 37",
         "20 epochs, as there are few examples; epochs sets another number",
@@ -281,7 +287,7 @@ def test_words_and_questions_reach_the_training(run, taught, untrained, tmp_path
     assert list(answers) == [(Answer("good", 2),)]
 
 
-def test_mistakes(run, fails, untrained, table, tmp_path):
+def test_mistakes(run, fails, untrained, classifier, table, tmp_path):
     command = ("finetune", "classify", *columns(table), "--output", tmp_path / "new", "--preset")
     for option, value, *words in (
         ("--sequence-length", 33, "--sequence-length", 33),
@@ -291,9 +297,13 @@ def test_mistakes(run, fails, untrained, table, tmp_path):
         assert_names(run(*command, untrained, option, value, exit_code=2).stderr.splitlines()[-1], *words)
     assert fails(*command, ROOT / "tests/golden/tiny-bert").startswith(f"{ROOT}/tests/golden/tiny-bert has no ")
     unseen = tmp_path / "unseen.tsv"
-    unseen.write_text("sentence\tkind\nbad\todd\n")
+    unseen.write_text("sentence\tkind\nbad\todd\ngood\tblame\ngreat\tstrange\n")
     said = run(*command, untrained, "--eval", unseen, exit_code=2).stderr.splitlines()[-1]
     assert "'odd' is not one of the labels, which are blame, praise" in said
+    assert said.startswith(f"Error: {unseen}, line 2: ")
+    assert said.endswith("; 2 of 3 rows have such a label")
+    told = fails("evaluate", classifier, unseen, "--text-column", "sentence", "--label-column", "kind")
+    assert said == f"Error: {told}"
     assert not (tmp_path / "new").exists()
 
 

@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 from pyarrow import parquet
 
 from keras_bert import BertQuestionAnswerer, BertReranker, BertSentenceEncoder
@@ -47,7 +48,7 @@ def test_rank(run, fails, untrained, tmp_path):
     path.write_text("text,text_pair,label\n" + "".join(f"film,{word},{int(kind == 'praise')}\n" for kind, word in rows))
     files = ("--train", path, "--eval", path, "--preset", untrained, "--output", model)
     result = run("finetune", "rank", *files, *QUICK)
-    assert result.stdout == "average_precision\t1.0000\n"
+    assert result.stdout.startswith("average_precision\t1.0000\t(baseline: 0.")
     assert run("evaluate", model, path, "--text-pair-column", "text_pair").stdout == result.stdout
     assert fails("evaluate", model, path).startswith("this model takes pairs, a query and a passage")
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"text": "film", "text_pair": "good"}))
@@ -92,7 +93,7 @@ def test_tag(run, untrained, tmp_path):
     files = ("--train", path, "--eval", path)
     windows = ("--sequence-length", "5", "--long-text", "windows")  # of three words
     result = run("finetune", "tag", *files, "--preset", untrained, "--output", model, *windows, *QUICK)
-    assert result.stdout.splitlines()[0] == "f1\t1.0000"
+    assert result.stdout.splitlines()[0] == "f1\t1.0000\t(baseline: 0.0000)"
     lines = run("evaluate", model, path).stdout.splitlines()
     assert lines[:3] == result.stdout.splitlines()
     assert "f1 of praise\t1.0000" in lines[3:]
@@ -122,6 +123,39 @@ def test_answer(run, traced, untrained, tmp_path):
     (answer,) = json_lines(run("predict", model, "--format", "jsonl", input=line).stdout)
     assert (answer["answer"], answer["start"], answer["end"]) == ("warm", 5, 9)
     assert isinstance(BertQuestionAnswerer.from_preset(model), BertQuestionAnswerer)
+
+
+def test_questions_without_an_answer(run, untrained, tmp_path):
+    """The threshold that the run chooses is the model's; an option sets another one in every command."""
+    asked = [{"id": "1", "question": "what is it?", "answers": [{"text": "warm", "answer_start": 4}]}]
+    asked += [{"id": each, "question": "who is it?", "answers": [], "is_impossible": True} for each in "23"]
+    path, model = tmp_path / "train.json", tmp_path / "model"
+    path.write_text(json.dumps({"data": [{"title": "", "paragraphs": [{"context": "bad warm", "qas": asked}]}]}))
+    (tmp_path / "asked.jsonl").write_text(json.dumps({"question": "who is it?", "context": "bad warm"}))
+    command = ("finetune", "answer", "--train", path, "--preset", untrained, *QUICK, "--output")
+    said = run(*command, tmp_path / "unmeasured").stderr
+    assert "no_answer_threshold 0.0000: a default; examples to measure with would choose it\n" in said
+    result = run(*command, model, "--eval", path)
+    chosen = BertQuestionAnswerer.from_preset(model).no_answer_threshold
+    assert f"no_answer_threshold {chosen:.4f}: the best on these examples\n" in result.stderr
+    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
+    assert measures["f1"] == measures["best_f1"]
+    assert f"| no_answer_threshold | {chosen} |" in (model / "report.md").read_text()
+    assert run("evaluate", model, path).stdout == result.stdout
+
+    never, predict = ("--no-answer-threshold", "1e9"), ("predict", model, "--file", tmp_path / "asked.jsonl")
+    answers = [json_lines(run(*predict, *options).stdout)[0]["answer"] for options in ((), never)]
+    assert (answers[0], bool(answers[1])) == ("", True)
+    assert "NoAns_f1\t0.0000" in run("evaluate", model, path, *never).stdout
+    run(*command, tmp_path / "set", "--eval", path, *never)
+    assert BertQuestionAnswerer.from_preset(tmp_path / "set").no_answer_threshold == 1e9
+    for options, expected in (((), ""), (never, answers[1])):
+        run("export", "serving", "--preset", model, "--output", tmp_path / "served", *options, small=False)
+        served = tf.saved_model.load(str(max((tmp_path / "served").iterdir()))).signatures["serving_default"]
+        (answer,) = served(question=tf.constant(["who is it?"]), context=tf.constant(["bad warm"]))["answer"].numpy()
+        assert answer.decode() == expected
+    run("export", "onnx", "--preset", model, "--output", tmp_path / "onnx", *never, small=False)
+    assert "is above 1000000000.0." in (tmp_path / "onnx/README.md").read_text()
 
 
 @pytest.mark.timing

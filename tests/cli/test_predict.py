@@ -176,7 +176,7 @@ def test_a_pre_trained_model_predicts_the_next_sentence(run, tmp_path):
     errors = tmp_path / "errors.csv"
     columns = ("--text-pair-column", "text_pair", "--errors", errors)
     shown = run("evaluate", tmp_path / "model", tmp_path / "pairs.csv", *columns).stdout
-    assert shown == f"accuracy\t{right:.4f}\n"
+    assert shown == f"accuracy\t{right:.4f}\t(baseline: 0.5000)\n"
     assert len(errors.read_text().splitlines()) == (3 - 2 * right if right < 1 else 0)
 
 
@@ -186,7 +186,7 @@ def test_evaluate_measures_and_lists_what_is_answered_wrongly(run, classifier, t
     answers = registry.load_task(Path(classifier)).classify([text for text, _ in rows])
     options = ("--text-column", "1", "--label-column", "kind", "--errors", tmp_path / "errors.jsonl")
     result = run("evaluate", classifier, table, *options)
-    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
     wrong = [
         {"line": line, "text": text, "label": label, "answer": answer["label"], "probability": answer["probability"]}
         for line, ((text, label), answer) in enumerate(zip(rows, answers, strict=True), start=2)
@@ -212,7 +212,9 @@ def test_measures_for_a_pipeline(run, fails, classifier, table, tmp_path):
     found = json.loads(path.read_text())
     by_class = {f"{kind} of {name}": value for name, row in found["classes"].items() for kind, value in row.items()}
     lines = (line.split("\t") for line in printed.splitlines())
-    assert {name: float(value) for name, value in lines} == pytest.approx({**found["measures"], **by_class}, abs=1e-4)
+    assert found["measures"].pop("accuracy_baseline") == 37 / 64
+    shown = {name: float(value) for name, value, *_ in lines}
+    assert shown == pytest.approx({**found["measures"], **by_class}, abs=1e-4)
     assert [each["is_met"] for each in found["requirements"]] == [True, True]
     assert found["data"]["examples"] == sum(map(sum, found["confusion"]["counts"])) == 64
     for part, files in (("model", Path(classifier)), ("data", Path(table).parent)):
@@ -230,6 +232,7 @@ def test_measures_for_a_pipeline(run, fails, classifier, table, tmp_path):
         patch.setattr(BertClassifier, "answers", lambda *_: pytest.fail("the model has run"))
         message = fails(*command, "--require", "acuracy > 0.5", "--output", tmp_path / "other.json")
     assert message.startswith("there is no measure 'acuracy'; the measures are accuracy, macro_precision, ")
+    assert message.endswith("; did you mean 'accuracy'?")
     assert not (tmp_path / "other.json").exists()
 
 
@@ -333,8 +336,8 @@ def test_errors_of_numbers_are_the_largest_the_largest_first(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_errors_of_questions_and_of_words(run, untrained, tmp_path):
-    """A question keeps its id; rows of a table keep their columns; a sentence has the line of its first word."""
+def test_errors_of_questions(run, untrained, tmp_path):
+    """A question keeps its id; rows of a table keep their columns."""
     answerer = BertQuestionAnswerer.from_preset(untrained)
     answerer.save_preset(tmp_path / "answerer")
     answers = {"text": ["film"], "answer_start": [5]}
@@ -353,12 +356,23 @@ def test_errors_of_questions_and_of_words(run, untrained, tmp_path):
         *_, wrong = json_lines((tmp_path / "e.jsonl").read_text())
         assert wrong.pop("probability") == pytest.approx(best["probability"], abs=1e-5)
         assert wrong == expected
-    small.task(BertTokenClassifier, ["A", "B"], config={"num_layers": 1}).save_preset(tmp_path / "tagger")
-    (tmp_path / "a.conll").write_text("good\tC\nfilm\tC\n\n\nbad\tC\n")
-    options = ("--errors", tmp_path / "words.csv")
-    shown = run("evaluate", tmp_path / "tagger", tmp_path / "a.conll", *options).stdout
-    assert "support of C\t3\n" in shown
-    assert [row["line"] for row in csv.DictReader((tmp_path / "words.csv").open(newline=""))] == ["1", "5"]
+
+
+def test_errors_of_words_are_a_row_each(run, tmp_path):
+    """Of an entity, with the line of its first word; a comment is a line, too."""
+    tagger = small.task(BertTokenClassifier, ["O", "B-x"], config={"num_layers": 1})
+    tagger.save_preset(tmp_path / "tagger")
+    (tmp_path / "a.conll").write_text("# one\ngood\tO\nfilm\tB-C\nbad\tI-C\n\n\nbad\tB-C\n")
+    command = ("evaluate", tmp_path / "tagger", tmp_path / "a.conll", "--errors", tmp_path / "e.csv")
+    assert "support of C\t2\n" in run(*command, "--report", tmp_path / "e.html").stdout
+    rows = list(csv.DictReader((tmp_path / "e.csv").open(newline="")))
+    assert list(rows[0]) == ["line", "words", "label", "answer", "probability"]
+    found = [(row["line"], row["words"], row["label"]) for row in rows]
+    assert ("3", "film bad", "C") in found
+    assert ("7", "bad", "C") in found
+    page = (tmp_path / "e.html").read_text()
+    assert "<th>sentence</th><th>line</th><th>words</th>" in page
+    assert '<td class="number">3</td><td>film bad</td><td>C</td>' in page
 
 
 def test_report(run, classifier, table, tmp_path):
@@ -387,6 +401,8 @@ def test_report(run, classifier, table, tmp_path):
         f'<td class="number">{answer["probability"]:.4f}</td>'
         for text, label, answer in wrong
     ]
+    assert "<tr><th>line</th><th>text</th><th>label</th>" in page
+    assert all(f"<td>{rows.index([text, label]) + 2}</td><td>{escape(text)}</td>" in page for text, label, _ in wrong)
     places = [page.index(each) for each in shown]
     assert places == sorted(places)
 

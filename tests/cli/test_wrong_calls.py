@@ -239,6 +239,17 @@ WRONG = {  # a command -> what the message names
     "evaluate all-MiniLM-L6-v2 pairs.csv --precision float32 --calibration texts.txt": "--calibration",
     "predict all-MiniLM-L6-v2 text --calibration texts.txt": "--calibration",
     "predict all-MiniLM-L6-v2 text --skip-bad": "--skip-bad",
+    **{
+        f"{command} --no-answer-threshold {value}": text
+        for command in (
+            f"predict {_MODEL} text",
+            f"evaluate {_MODEL} table.csv",
+            f"export serving --preset {_MODEL} --output new",
+            f"export onnx --preset {_MODEL} --output new",
+        )
+        for value, text in (("0.5", "is for question answerers"), ("nan", "--no-answer-threshold is nan"))
+    },
+    "finetune answer --train squad.json --output new --no-answer-threshold inf": "--no-answer-threshold is inf",
     "summary bert-base --precision int8": "bert-base is a size",
     "vocab texts.txt --kind bytepair --size 9 --output new.txt": "bytepair",
     "convert all-MiniLM-L6-v2 new --to nothing": "'nothing'",

@@ -41,13 +41,26 @@ def test_choices():
     assert (found.worst, found.mistakes) == ([1, 0], [0, 1])  # the surest first
 
 
+WORDS_SAID = [("B-x", 0.5), ("O", 0.5), ("B-x", 1.0), ("O", 0.9)]
+
+
 def test_words():
     kind = WordLabels(["O", "B-x"])
     answer = [{"word": "warm", **said("O", 0.9)}, {"word": "day", **said("O", 0.8)}, {"word": "!", **said(None, None)}]
     assert kind.score([answer[:2]] * 3, [["O", "O"], ["O", "B-x"], ["B-x", "B-x"]]).worst == [2, 1]
     assert kind.compared(answer, ["O", "B-x", 0]) == [
-        {"word": "day", "label": "B-x", "answer": "O", "probability": 0.8},
-        {"word": "!", "label": "O", "answer": None, "probability": None},
+        {"word": 1, "words": "day", "label": "x", "answer": None, "probability": 0.8},
+    ]
+    answer = [{"word": word, **said(*each)} for word, each in zip("abcd", WORDS_SAID, strict=True)]
+    assert kind.compared(answer, ["O", "B-x", "I-x", "O"]) == [
+        {"word": 0, "words": "a", "label": None, "answer": "x", "probability": 0.5},  # nothing but the answer
+        {"word": 1, "words": "b c", "label": "x", "answer": None, "probability": 0.75},
+        {"word": 2, "words": "c", "label": None, "answer": "x", "probability": 1.0},  # an overlap is two entities
+    ]
+    kind = WordLabels(["A", "B"])
+    assert kind.compared([{"word": "a", **said("A", 0.5)}, {"word": "b", **said(None, None)}], ["B", "B"]) == [
+        {"word": 0, "words": "a", "label": "B", "answer": "A", "probability": 0.5},
+        {"word": 1, "words": "b", "label": "B", "answer": None, "probability": None},
     ]
 
 

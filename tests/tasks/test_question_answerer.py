@@ -340,6 +340,43 @@ def test_it_learns_and_keeps_the_epoch_of_the_best_f1():
     assert found == ANSWERS
 
 
+ANSWERED = tuple(column[:2] for column in TAUGHT), ANSWERS[:2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("train", "validation", "given", "chosen"),
+    [
+        ((TAUGHT, ANSWERS), (TAUGHT, ANSWERS), None, "best"),
+        ((TAUGHT, ANSWERS), (TAUGHT, ANSWERS), 1e6, 1e6),
+        ((TAUGHT, ANSWERS), ANSWERED, None, 0.0),
+        ((TAUGHT, ANSWERS), None, None, 0.0),
+        (ANSWERED, ANSWERED, None, None),
+    ],
+)
+def test_training_chooses_a_threshold_if_questions_have_no_answer(train, validation, given, chosen):
+    model = new(scale=0.1, no_answer_threshold=given)
+    history = fine_tune(model, train, validation, epochs=3, batch_size=1, learning_rate=5e-3, progress=False)
+    if chosen == "best":
+        best = max(history, key=lambda epoch: epoch["val_f1"])
+        chosen = best["val_no_answer_threshold"]
+        assert all(epoch["val_f1"] == epoch["val_best_f1"] for epoch in history)
+    else:
+        assert all("val_no_answer_threshold" not in epoch for epoch in history)
+    assert model.no_answer_threshold == chosen
+    if validation is not None:
+        assert evaluate(model, *validation)["f1"] == max(epoch["val_f1"] for epoch in history)
+
+
+def test_the_chosen_threshold_refuses_all_if_that_is_best():
+    x = (["Who?"] * 3, ["a green giraffe", "a giraffe", "nothing"])
+    model = lookup(["green"], ["giraffe"], none=4.0)
+    labels = [(), (), [Answer("nothing", 0)]]
+    chosen = model.kind.choose(labels, model.answers(x))
+    assert model.kind.with_settings(chosen).score(model.answers(x), labels).measures["f1"] == pytest.approx(200 / 3)
+    assert model.kind.choose([[Answer("a", 0)]], model.answers(x)[:1]) == {}
+
+
 def test_measures():
     model = lookup(["green"], ["giraffe"], none=4.0)
     x = (["Who?"] * 3, ["a green giraffe", "a giraffe", "nothing"])

@@ -72,7 +72,7 @@ def test_bilou_labels_are_measured_and_joined_as_entities(untraced):
     assert model.kind.score([answers], [tags]).measures == {"f1": 1, "precision": 1, "recall": 1}
     kinds = ["precision", "recall", "f1"]
     assert list(model.kind.score([answers], [tags]).details) == [
-        *(f"macro_{kind}" for kind in kinds), *(f"{kind} of X" for kind in [*kinds, "support"])
+        *(f"macro_{kind}" for kind in kinds), *(f"{kind} of X" for kind in [*kinds, "support"]), "f1_baseline"
     ]  # fmt: skip
     cut = [{**each, "label": None} for each in answers[2:]]
     assert model.kind.score([[*answers[:2], *cut]], [tags]).measures["f1"] == 0  # X ends a word too early

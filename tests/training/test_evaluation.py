@@ -5,7 +5,12 @@ import pytest
 from scipy import stats
 
 from keras_bert import BertClassifier, BertTokenClassifier
-from keras_bert.tasks.kinds.classes import Numbers, Several
+from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
+from keras_bert.tasks.kinds.pretraining import NextSentence
+from keras_bert.tasks.kinds.ranking import Ranking
+from keras_bert.tasks.kinds.spans import Spans
+from keras_bert.tasks.kinds.words import WordLabels
+from keras_bert.tasks.multiple_choice import Choices
 from keras_bert.training import evaluate
 
 from ..support import small
@@ -74,6 +79,46 @@ def test_classifiers():
         **{"mae": pytest.approx(np.abs(apart).mean()), "rmse": pytest.approx(np.sqrt(np.mean(apart**2)))},
         "rmse_baseline": pytest.approx(np.sqrt(np.mean((np.array(given) - np.mean(given)) ** 2)), rel=1e-5),
     }
+
+
+def answer(label):
+    return {"label": label, "probability": 0.75}
+
+
+def span(text):
+    return [{"answer": text, "start": 0, "end": 0, "score": 0.0, "probability": 0.5, "no_answer_score": -1.0}]
+
+
+TAGS, SPANS = [["B-x", "O"], ["O", "O"]], [[("cat", 0)], [], []]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "labels", "baselines", "only"),
+    [
+        (Classes(["a", "b"]), [answer("a")] * 4, list("abbb"), {"accuracy": 0.75}, "a"),
+        (Classes(["a", "b"]), [answer("a"), answer("b")] * 2, list("abbb"), {"accuracy": 0.75}, None),
+        (Classes(["a", "b"]), [answer("a")] * 4, list("aaaa"), {"accuracy": 1.0}, None),  # as the examples are
+        (Several(["a", "b"]), [[]] * 3, [["a"], [], []], {"accuracy": 2 / 3}, "no label"),
+        (Several(["a", "b"]), [[answer("b")]] * 3, [["a", "b"], ["b", "a"], []], {"accuracy": 2 / 3}, "b"),
+        (Numbers(["a"]), [{"a": 1.0}] * 4, [1, 2, 3, 6], {"mae": 1.5}, None),
+        (WordLabels(["B-x", "O"]), [[answer("O")] * 2] * 2, TAGS, {"f1": 0.0}, "no entity"),
+        (WordLabels(["B-x", "O"]), [[answer("O"), answer("B-x")]] * 2, TAGS, {"f1": 0.0}, None),
+        (WordLabels(["c", "d"]), [[answer("c")] * 3], [["c", "d", "d"]], {"accuracy": 2 / 3}, "c"),
+        (Spans(0.0), [span("")] * 3, SPANS, {"f1": 200 / 3, "exact": 200 / 3}, "no answer"),
+        (Spans(-2.0), [span("cat")] * 3, SPANS, {"f1": 200 / 3, "exact": 200 / 3}, "no answer"),
+        (Spans(0.0), [span("cat")] * 3, SPANS, {"f1": 200 / 3, "exact": 200 / 3}, None),
+        (Choices(), [{"index": 1, "probability": 1}] * 3, [1, 0, 0], {"accuracy": 2 / 3}, "1"),
+        (NextSentence(), [0.75] * 3, [1, 0, 0], {"accuracy": 2 / 3}, "0"),
+        (Ranking(), [0.5, 0.5, 0.5, 0.5], [1, 0, 0, 0], {"average_precision": 0.25}, None),
+    ],
+)
+def test_a_baseline_knows_only_the_labels(kind, answers, labels, baselines, only):
+    score = kind.score(answers, labels)
+    assert score.baselines == pytest.approx(baselines)
+    assert set(baselines) <= set(score.measures)
+    assert score.details.items() >= {f"{name}_baseline": score.baselines[name] for name in baselines}.items()
+    assert score.only_answer == only
+    assert (score.warning is None) == (only is None)
 
 
 def test_several_numbers_are_measured_one_by_one():

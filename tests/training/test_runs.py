@@ -240,7 +240,7 @@ def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
     settings = {**SETTINGS, "problem_type": "regression", "log": lines.append}
     measures = fine_tune_files("classify", path, tmp_path / "model", path, preset=preset, **settings)
     assert lines[0] == f"4 examples from {path}, 4 to measure with from {path}"
-    assert list(measures) == ["spearman", "pearson", "mae", "rmse", "rmse_baseline"]
+    assert list(measures) == ["spearman", "pearson", "mae", "rmse", "rmse_baseline", "mae_baseline"]
     answers = BertClassifier.from_preset(tmp_path / "model").classify(["good film", "bad film", "good", "bad"])
     errors = np.array([4, 1, 5, 2]) - [answer["value"] for answer in answers]
     expected = [np.abs(errors).mean(), np.sqrt((errors**2).mean())]

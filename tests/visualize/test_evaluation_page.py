@@ -64,8 +64,8 @@ def test_tables():
         ["two words", "a", "b", "0.5000"],
         ["b", "", ""],
     ]
-    shades = [each["class"] for each in shown.attributes if " s" in each.get("class", "")]
-    assert shades == ["number s2", "number s8", "number s0", "number s10"]  # tenths of the row
+    shades = [each["class"] for each in shown.attributes if re.search(r"\d", each.get("class", ""))]
+    assert shades == ["number right2", "number wrong8", "number wrong0", "number right10"]  # tenths of the row
     assert [each["rowspan"] for each in shown.attributes if "rowspan" in each] == ["2"]
 
 

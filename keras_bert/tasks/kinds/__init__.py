@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from keras_bert.tasks.heads import ClassifierHead
 
 A = TypeVar("A")  # the answer to an example
+# Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
+BASELINE = "_baseline"
 Confusion: TypeAlias = "tuple[list[str], np.ndarray]"  # classes; int64, rows are true classes, columns predicted ones
 
 
@@ -33,11 +36,20 @@ class Score:
     least_mistake: float | None = None  # the least error that counts as a mistake; None: every error does
     compute_details: Callable[[], dict[str, float]] = dict  # computes `details` when they are first read
     compute_confusion: Callable[[], Confusion | None] = lambda: None
+    baselines: Mapping[str, float] = field(default_factory=dict)  # measures of the best answer that ignores the text
+    only_answer: str | None = None  # the answer to all examples, though their labels differ; None: there are several
 
     @cached_property
     def details(self) -> dict[str, float]:
-        """Further metrics, such as those of each class."""
-        return self.compute_details()
+        """Further metrics: those of each class, and the baselines."""
+        return {**self.compute_details(), **{f"{name}{BASELINE}": value for name, value in self.baselines.items()}}
+
+    @property
+    def warning(self) -> str | None:
+        """A warning of a model that answers all examples alike."""
+        if self.only_answer is None:
+            return None
+        return f"the model's answer to all examples is {self.only_answer!r}, so it has not learned to tell them apart"
 
     @cached_property
     def confusion(self) -> Confusion | None:
@@ -64,6 +76,18 @@ class Score:
         if self.errors is None:
             raise TypeError("answers of this model are neither right nor wrong, so it has no mistakes to count")
         return self.errors
+
+
+def share_of_most_frequent(labels: Iterable[Hashable]) -> float:
+    """Computes the accuracy of always answering the most frequent label."""
+    counts = Counter(labels).values()
+    return max(counts) / sum(counts)
+
+
+def only_answer(answers: Iterable[str], labels: Iterable[object]) -> str | None:
+    """Finds the answer that is the same for all examples, though their labels differ; else None."""
+    distinct = set(answers)
+    return distinct.pop() if len(distinct) == 1 and len(set(labels)) > 1 else None
 
 
 class TaughtBatch(NamedTuple):
@@ -178,6 +202,17 @@ class Kind(Generic[A]):
     def score(self, answers: Sequence[A], labels: Labels | None) -> Score:
         """Measures answers against labels."""
         raise TypeError("this model has no measures; evaluate it with Keras's own metrics")
+
+    def choose(self, labels: Labels | None, answers: Sequence[A] | None = None) -> dict[str, float]:
+        """Chooses settings of the model, such as thresholds, that are open: those by which the answers measure best.
+
+        Without answers, they are defaults for such labels. The dict is empty if there is nothing to choose.
+        """
+        return {}
+
+    def with_settings(self, settings: Mapping[str, float]) -> Kind[A]:
+        """Makes the kind of a model with these settings, which `choose` returned."""
+        return self
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
         """Makes answers without a mistake, so that `score` tells the names of the measures before the model runs."""

@@ -23,7 +23,7 @@ from keras_bert.tasks.columns import (
     rare_label_warnings,
 )
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.kinds import A, Kind, Score, TaughtBatch
+from keras_bert.tasks.kinds import A, Kind, Score, TaughtBatch, only_answer, share_of_most_frequent
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -209,6 +209,8 @@ class Classes(OfTexts[LabelAnswer]):
             np.where(reference == predicted, 0.0, [answer["probability"] for answer in answers]),
             compute_details=lambda: metrics.by_class(*columns),
             compute_confusion=lambda: (self.labels, metrics.confusion_matrix(*columns)),
+            baselines={"accuracy": share_of_most_frequent(columns[0])},
+            only_answer=only_answer(names, columns[0]),
         )
 
     def fields(self, answer: LabelAnswer) -> Mapping[str, object]:
@@ -304,10 +306,14 @@ class Several(OfTexts[list[LabelAnswer]]):
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
         columns = _is_yes(self.targets(labels)).astype(int), _is_yes(predicted).astype(int)
         scores = metrics.f1(*columns, "micro")
+        names = np.array(self.labels)
+        rows = [[", ".join(names[row > 0]) or "no label" for row in each] for each in columns]
         return Score(
             {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(*columns)},
             np.count_nonzero(np.not_equal(*columns), axis=1).astype(float),
             compute_details=lambda: metrics.by_class(*columns, self.labels),
+            baselines={"accuracy": share_of_most_frequent(rows[0])},
+            only_answer=only_answer(rows[1], rows[0]),
         )
 
     def fields(self, answer: list[LabelAnswer]) -> Mapping[str, object]:
@@ -372,7 +378,8 @@ class Numbers(OfTexts[dict[str, float]]):
         errors = np.abs(predictions - reference)
         root = np.sqrt(np.square(errors).mean(axis=0))
         errors = np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)
-        return Score(measures, errors, least_mistake=1)
+        mean_errors = metrics.errors(exact, np.broadcast_to(exact.mean(axis=0), exact.shape))
+        return Score(measures, errors, least_mistake=1, baselines={"mae": mean_errors["mae"]})
 
     def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
         return {"values": answer}

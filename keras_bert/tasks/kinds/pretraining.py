@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import Labels, Targets
-from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.kinds import Kind, Score, only_answer, share_of_most_frequent
 
 
 class MaskedTokens(Kind[Mapping[str, object]]):
@@ -49,7 +49,12 @@ class NextSentence(Kind[float]):
 
     def score(self, answers: Sequence[float], labels: Labels) -> Score:
         labels, predictions = np.asarray(labels), (np.asarray(answers) < 0.5).astype(int)
-        return Score(metrics.accuracy(labels, predictions), (predictions != labels).astype(float))
+        return Score(
+            metrics.accuracy(labels, predictions),
+            (predictions != labels).astype(float),
+            baselines={"accuracy": share_of_most_frequent(labels.tolist())},
+            only_answer=only_answer(map(str, predictions), labels.tolist()),
+        )
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[float]:
         return [1.0 - label for label in np.asarray(labels)]

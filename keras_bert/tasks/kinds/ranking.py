@@ -70,7 +70,9 @@ class Ranking(Kind["float | list[float]"]):
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)
             return Score(measure_ranking(scores, labels_of_lists(labels, *scores.shape)))
-        return Score(metrics.average_precision(np.ravel(self.targets(labels)) >= 0.5, answers))
+        are_answers = np.ravel(self.targets(labels)) >= 0.5
+        measures = metrics.average_precision(are_answers, answers)
+        return Score(measures, baselines={"average_precision": float(are_answers.mean())})
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
         if len(columns) == 2:

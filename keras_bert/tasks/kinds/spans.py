@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -43,21 +44,44 @@ class Spans(Kind[list[SpanAnswer]]):
         for number, answers in enumerate(self.plain(labels)):
             check_answers(number, answers)
 
+    def choose(self, labels: Labels | None, answers: Sequence[list[SpanAnswer]] | None = None) -> dict[str, float]:
+        """Chooses the threshold of the highest F1 if some questions have no answer; without answers, run_squad.py's."""
+        if self.no_answer_threshold is not None or labels is None or all(map(len, labels)):
+            return {}
+        if answers is None:
+            return {"no_answer_threshold": 0.0}
+        # If it is best to answer nothing, SQuAD's script says 0.0, whatever the scores are.
+        below_all = min(ranked[0]["no_answer_score"] for ranked in answers) - 1.0
+        thresholds = (self.score(answers, labels).measures["best_f1_thresh"], below_all)
+        f1_at = {each: Spans(each).score(answers, labels).measures["f1"] for each in thresholds}
+        return {"no_answer_threshold": max(thresholds, key=f1_at.__getitem__)}
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Spans:
+        return dataclasses.replace(self, **settings)
+
     def score(self, answers: Sequence[list[SpanAnswer]], labels: Labels | None) -> Score:
         """Measures as SQuAD does. An answer that is no exact match is a mistake; its error is its probability."""
         references = [[text for text, _ in each] for each in (() if labels is None else labels)]
-        best = [ranked[0] for ranked in answers]
+        threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
+        # "No answer" may rank first; the search for the best threshold needs the answer after it.
+        spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
+        no_answer_scores = [ranked[0]["no_answer_score"] for ranked in answers]
+        best = ["" if score > threshold else span for span, score in zip(spans, no_answer_scores, strict=True)]
+        baselines: dict[str, float] = {}
         if all(references):
-            scores = metrics.squad_v1(references, [each["answer"] for each in best])
+            scores = metrics.squad_v1(references, best)
         else:
-            # "No answer" may rank first; the search for the best threshold needs the answer after it.
-            spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
-            no_answer_scores = [each["no_answer_score"] for each in best]
-            threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
+            no_answer = 100 * references.count([]) / len(references)
+            baselines = {"f1": no_answer, "exact": no_answer}
             scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
-        is_right = metrics.exact_matches([each or [""] for each in references], [each["answer"] for each in best])
-        probabilities = np.maximum([each["probability"] for each in best], np.finfo(float).tiny)
-        return Score({"f1": scores.pop("f1"), **scores}, np.where(is_right, 0.0, probabilities))
+        is_right = metrics.exact_matches([each or [""] for each in references], best)
+        probabilities = np.maximum([ranked[0]["probability"] for ranked in answers], np.finfo(float).tiny)
+        return Score(
+            {"f1": scores.pop("f1"), **scores},
+            np.where(is_right, 0.0, probabilities),
+            baselines=baselines,
+            only_answer="no answer" if any(references) and not any(best) else None,
+        )
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[SpanAnswer]]:
         texts = [answers[0][0] if answers else "" for answers in self.plain(labels)]

@@ -14,8 +14,8 @@ from keras_bert.counted import counted
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
-from keras_bert.tasks.entities import LabelScheme, WordAnswer
-from keras_bert.tasks.kinds import Kind, Score, TaughtBatch
+from keras_bert.tasks.entities import OUTSIDE, LabelScheme, WordAnswer, find_entities
+from keras_bert.tasks.kinds import Kind, Score, TaughtBatch, only_answer, share_of_most_frequent
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -147,11 +147,24 @@ class WordLabels(Kind[list[WordAnswer]]):
         if scheme.meanings:
             columns = [[*map(scheme.bioes, each)] for each in (references, predictions)]
             measures = metrics.entity_f1(*columns)
-            return Score(measures, errors, compute_details=lambda: metrics.entities_by_kind(*columns))
+            has_entities = [any(label != OUTSIDE for row in each for label in row) for each in columns]
+            return Score(
+                measures,
+                errors,
+                compute_details=lambda: metrics.entities_by_kind(*columns),
+                baselines={"f1": 0.0},  # of no entity
+                only_answer="no entity" if has_entities == [True, False] else None,
+            )
         words = [(label, str(answer)) for sentence in pairs for label, answer in sentence]  # "None": truncated
         columns = tuple(label for label, _ in words), tuple(answer for _, answer in words)
         classes = list(dict.fromkeys([*self.labels, *columns[0]]))
-        return Score(metrics.accuracy(*columns), errors, compute_details=lambda: metrics.by_class(*columns, classes))
+        return Score(
+            metrics.accuracy(*columns),
+            errors,
+            compute_details=lambda: metrics.by_class(*columns, classes),
+            baselines={"accuracy": share_of_most_frequent(columns[0])},
+            only_answer=only_answer(columns[1], columns[0]),
+        )
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[WordAnswer]]:
         return [[WordAnswer(word="", label=name, probability=1) for name in each] for each in self._names(labels or ())]
@@ -160,13 +173,28 @@ class WordLabels(Kind[list[WordAnswer]]):
         return {"entities": answer}
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """Lists the words whose label is wrong."""
-        (references,) = self._names([label])
-        rows = [
-            {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
-            for name, each in zip(references, answer, strict=True)
-        ]
-        return [row for row in rows if row["label"] != row["answer"]]
+        """Lists the entities, or without a scheme the words, of which the label or the answer is wrong.
+
+        `word` is the number of the first word, from 0. Words that only one of both sees as an entity lack the other.
+        """
+        (references,), predictions = self._names([label]), [each["label"] for each in answer]
+        scheme = self.scheme([references])
+        if scheme.meanings:
+            columns = [
+                {(each.first, each.end): each.label for each in find_entities(names, scheme)}
+                for names in (references, predictions)
+            ]
+        else:
+            columns = [{(i, i + 1): name for i, name in enumerate(names)} for names in (references, predictions)]
+        rows = []
+        for start, end in sorted(columns[0].keys() | columns[1].keys()):
+            given, predicted = (each.get((start, end)) for each in columns)
+            if given != predicted:
+                words, known = " ".join(each["word"] for each in answer[start:end]), [*answer[start:end]]
+                probabilities = [each["probability"] for each in known if each["probability"] is not None]
+                row = {"word": start, "words": words, "label": given, "answer": predicted}
+                rows.append({**row, "probability": float(np.mean(probabilities)) if probabilities else None})
+        return rows
 
     def _names(self, labels: Iterable[Sequence[str | int]]) -> list[list[str]]:
         """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
