@@ -81,7 +81,7 @@ def predict(
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
-            from keras_bert.progress import progress_bar
+            from keras_bert.progress import progress_bar, step
         columns = (options["text_column"], options["text_pair_column"])
         task = load_in_precision(load_task, model, options["precision"], calibration, *columns)
         check_choices(task, options["choice_columns"])
@@ -98,12 +98,12 @@ def predict(
             for rows in chunks:
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())
-                    found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts, progress=False)
+                    with step(bar, len(rows)):
+                        found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts)
                     answers = [task.kind.fields(each) for each in found]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
                 writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))
-                bar.update(len(rows))
 
 
 def _read_table(

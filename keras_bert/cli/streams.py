@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
 import click
 
@@ -23,9 +23,6 @@ from keras_bert import files
 from keras_bert.cli.terminal import Misuse, misuse
 from keras_bert.counted import visible
 from keras_bert.data import table_formats
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,12 +49,6 @@ class Lines:
     place: str  # the text before a line's number in messages, such as "reviews.txt, line"
     would_wait: Callable[[], bool] = lambda: False  # whether the next line has not arrived yet
     count: Callable[[], int | None] = lambda: None  # the number of lines; None if it is unknown
-
-    def progress(self) -> tqdm:
-        """Makes a progress bar of texts, with the time left if their number is known."""
-        from keras_bert.progress import progress_bar
-
-        return progress_bar(self.count(), "texts")
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes and parses the lines. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""
@@ -90,12 +81,13 @@ class Lines:
         self, answer: Callable[[list[str]], R], parse: Callable[[str], str] = str
     ) -> Iterator[tuple[list[str], R]]:
         """Yields chunks of texts and their answers, with a progress bar. Raises Misuse for a ValueError of `answer`."""
-        with self.progress() as bar:
+        from keras_bert.progress import progress_bar, step
+
+        with progress_bar(self.count(), "texts") as bar:  # with the time left if their number is known
             for texts in self.chunks(parse):
-                with misuse():
+                with misuse(), step(bar, len(texts)):
                     answers = answer(texts)
                 yield texts, answers
-                bar.update(len(texts))
 
 
 class Arriving:

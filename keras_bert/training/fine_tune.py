@@ -83,7 +83,7 @@ def fine_tune(
         callbacks: further Keras callbacks. They get the values of the history, and do what they do in Keras's `fit`. If
             one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew. If one
             monitors `val_loss`, that is computed, too.
-        progress: whether to show a progress bar; by default only on a terminal.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
@@ -200,12 +200,12 @@ def train_on(
 
     needs_loss = monitors_loss(callbacks)
 
-    def measure() -> dict[str, float]:
+    def measure(progress: bool | None) -> dict[str, float]:
         if end_epoch is not None:  # what `training` gives, below: in few-shot, the fit of the head
             end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         if validation is None:
             return {}
-        measures = report.evaluate(model, *validation)
+        measures = report.evaluate(model, *validation, progress)
         if needs_loss:
             measures["loss"] = model.evaluate(*validation, recipe.batch_size, verbose=0, return_dict=True)["loss"]
         return measures
