@@ -58,9 +58,10 @@ def step(bar: tqdm, size: int) -> Iterator[None]:
 
 def on_terminal() -> bool:
     """Checks whether standard error is a terminal that can show a bar."""
+    columns = 1  # if their number is unknown
     with contextlib.suppress(OSError, ValueError):
-        return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
-    return False
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    return columns > 0 and sys.stderr.isatty()
 
 
 def progress_bar(

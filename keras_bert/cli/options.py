@@ -378,7 +378,8 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
-format_options = field_options(TableFiles, only=("format", "delimiter", "header"))
+TABLE_OPTIONS = ("format", "delimiter", "sheet", "header")
+format_options = field_options(TableFiles, only=TABLE_OPTIONS)
 text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)
 choice_options = field_options(ChooseFiles, only=("question_column", "choice_columns"))
 

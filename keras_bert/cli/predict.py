@@ -5,9 +5,9 @@ line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of
 second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
 row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
 or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
-and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV (.tsv), with JSON in the cells of lists
-such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows
-the first.
+and so on. Rows are JSON lines, or by the name of --output CSV (.csv), TSV (.tsv) or Excel (.xlsx), with JSON in the
+cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second
+text follows the first.
 
 \b
 Example:
@@ -28,6 +28,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    TABLE_OPTIONS,
     check_choices,
     choice_options,
     find_preset,
@@ -66,7 +67,7 @@ def predict(
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
             input_format = format_of(file, input_format)
-    output_format = streams.format_of(output, streams.ROWS)
+    output_format = streams.format_of(output, (*streams.ROWS, "xlsx"))
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
@@ -77,7 +78,7 @@ def predict(
         if isinstance(source, str):
             names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
             check_columns(source, names, **_table_options(options))
-    with streams.open_output(output, overwrite) as results:
+    with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
@@ -89,7 +90,7 @@ def predict(
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
         columns = columns if of_choices is None else {name: name for name in of_choices}
-        count, shapes, writer = None, [], streams.RowWriter(results, output_format)
+        count, shapes = None, []
         if isinstance(source, str):
             count, shapes, chunks = _read_table(source, columns, writer, options)
         else:
@@ -131,7 +132,7 @@ def _read_table(
 
 def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Translates the command's options into arguments of the functions that read tables."""
-    return {"header": options["header"], "format": options["format"], "delimiter": options["delimiter"]}
+    return {name: options[name] for name in TABLE_OPTIONS}
 
 
 def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:

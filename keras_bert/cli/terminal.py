@@ -56,6 +56,7 @@ def misuse(*error_types: type[Exception]) -> Iterator[None]:
 _ADVICE = {
     "skip_bad": r", or leave them out with skip_bad",
     "header": r"; if its first line is an example[^;]*",
+    "sheet": r"; choose another with sheet='[^']*'",
     "format": r"; choose the format [^;]*|, or read the file as tsv[^;]*",
 }
 

@@ -82,6 +82,7 @@ class TableFiles(ExampleFiles):
     delimiter: str | None = _setting(
         None, "The character between the cells of a CSV; by default, it is recognised", metavar="X"
     )
+    sheet: str | None = _setting(None, "The sheet of a workbook; by default the first", metavar="NAME")
 
     @property
     def texts(self) -> Mapping[str, Column]:
@@ -96,7 +97,7 @@ class TableFiles(ExampleFiles):
     label_kind = "number"
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
-        return self.of_rows(read_rows(path, self.format, self.header, self.delimiter), to_measure)
+        return self.of_rows(read_rows(path, self.format, self.header, self.delimiter, sheet=self.sheet), to_measure)
 
     def of_rows(self, rows: TableRows, to_measure: bool = False) -> Opened:
         """Finds the columns, and returns what makes the examples."""

@@ -181,7 +181,8 @@ WRONG = {  # a command -> what the message names
         for end in ("parquet", "JSON")
         for command in (*_NAMES_FORMATS, f"evaluate {_MODEL} table.csv --report")
     },
-    f"predict {_MODEL} text --output a.xlsx": "choose a name that ends in .jsonl or .ndjson or .csv or .tsv",
+    "mine pairs.csv --output a.xlsx": "choose a name that ends in .jsonl or .ndjson or .csv or .tsv",
+    "predict {classifier} --file table.csv --text-column review --sheet S": "only a workbook has sheets",
     "encode --file texts.txt --output /proc/x.npy": "/proc/x.npy: No such file or directory",
     "project --file texts.txt --output /proc/x.npy": "/proc/x.npy: No such file or directory",
     "embed table.csv --text-column review --output /proc/x": "cannot write into /proc/x: No such file or directory",
