@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
 import re
@@ -173,10 +174,10 @@ def check_columns(path: str | Path, columns: Iterable[Column | None], **settings
     """Checks that a table has columns (None is ignored). Reads the first rows, and more only if these lack a column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reading itself warns
-        try:
+        with contextlib.suppress(ValueError):
             read_rows(path, first=_FIRST_ROWS, **settings).find_all(columns)
-        except ValueError:
-            read_rows(path, **settings).find_all(columns)
+            return
+    read_rows(path, **settings).find_all(columns)
 
 
 def read_cell(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> object:
