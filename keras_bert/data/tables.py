@@ -267,6 +267,8 @@ def text_rows(
     for column in columns if names else ():
         if column not in names:
             raise missing_column_error(path, column, names, table.has_header)
+    if not table.has_cells and not table.names and any(True for _ in table):
+        check_columns(path, columns, format=format)  # one message, and not one for each line
     problems, number_of_rows = Problems(path, "rows"), 0
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:

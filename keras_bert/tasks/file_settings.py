@@ -189,8 +189,8 @@ class AnswerFiles(ExampleFiles):
 class RankFiles(TableFiles):
     """Pairs of a query and a text, with label 1 (an answer) or 0; or lists: a query, its answer, and the negatives."""
 
-    text_column: str | int = _column("text", "The column of the queries")
-    text_pair_column: str | int = _column("text_pair", "The column of the texts")
+    text_column: str | int = _column("text", "The column of the queries", "query_column")
+    text_pair_column: str | int = _column("text_pair", "The column of the texts", "passage_column")
     label_column: str | int | None = _column(None, "The column of the labels; by default `label`")
     negative_columns: Sequence[str | int] = _column(
         (),
