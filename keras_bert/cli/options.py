@@ -156,8 +156,17 @@ def filter_of(_: click.Context, option: click.Parameter, conditions: tuple[str, 
         known = columns.setdefault(column, [] if sign == "=" else {})
         if isinstance(known, list) != (sign == "=") or sign in known:
             raise Misuse(f"{option.opts[0]} {each}: {column} has another condition already")
-        known.append(value) if sign == "=" else known.update({sign: value})
+        known.extend(_values_in(value, option)) if sign == "=" else known.update({sign: value})
     return columns
+
+
+def _values_in(value: str, option: click.Parameter) -> list[str]:
+    """Lists a value, or those in the lines of a file, which `--remove` takes as @FILE."""
+    if option.name != "remove" or not value.startswith("@"):
+        return [value]
+    if values := [line for line in streams.open_texts((), value[1:] or "-").parsed() if line]:
+        return values
+    raise Misuse(f"{value[1:]} is empty; expected a value in each line")
 
 
 texts_argument = click.argument("text", nargs=-1)
