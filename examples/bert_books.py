@@ -1,7 +1,7 @@
 """How saved_models/bert-books was made: a small BERT, pre-trained on forty novels in the public domain.
 
     pip install 'keras-bert-models[train,vocab]'
-    python examples/bert_books.py FOLDER [--output my-bert] [--steps 3000] [--then-steps 2000]
+    python examples/bert_books.py FOLDER [--output my-bert] [--steps 5000] [--then-steps 2000]
 
 FOLDER gets the novels, about 400 MB as Standard Ebooks (https://standardebooks.org) keeps them, in git. Two more are
 held out. If it is interrupted, the same command goes on where it stopped. It takes 90 minutes of CPU time.
@@ -70,8 +70,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="for the novels")
     parser.add_argument("--output", type=Path, default=Path("my-bert"), help="a directory for the model")
-    parser.add_argument("--steps", type=int, default=3000, help="batches of 128 rows of 32 tokens")
-    parser.add_argument("--then-steps", type=int, default=2000, help="batches of 32 rows of 128 tokens")
+    parser.add_argument("--steps", type=int, default=5000, help="all batches, the first of 128 rows of 32 tokens")
+    parser.add_argument("--then-steps", type=int, default=2000, help="the last ones, of 32 rows of 128 tokens")
     parser.add_argument("--books", nargs="*", default=BOOKS, help="names of repositories, in place of the forty")
     arguments = parser.parse_args()
     folder = arguments.folder

@@ -56,7 +56,7 @@ def convert(
         source: the name of a preset, `hf://org/name`, or a directory in a format that `formats.open_checkpoint` reads.
         destination: a new directory. After an error, there is none.
         format: one of `formats.FORMATS`.
-        progress: whether to show a progress bar; by default, on a terminal only.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
 
     Raises:
         FileExistsError: `destination` exists.

@@ -41,7 +41,7 @@ PRETRAINING_RATES = (
 # a tenth, with the rate near 0, is too few to learn positions that are new to it.
 BATCH_SIZE = 32
 _SMALL = 256  # the largest hidden size
-_SMALL_SCHEDULE = {"steps": 4300, "batch_size": 64, "sequence_length": 32}
+_SMALL_SCHEDULE = {"steps": 6500, "batch_size": 64, "sequence_length": 32}
 _SMALL_SCHEDULE |= {"then_steps": 2200, "then_batch_size": 16, "then_length": 128}
 _SCHEDULE = {"batch_size": BATCH_SIZE, "sequence_length": 128, "then_length": 512, "then_batch_size": 8}
 
@@ -184,8 +184,7 @@ class PretrainingRecipe(Recipe):
     steps: int | None = _field(
         None,
         "1 or more",
-        "The number of batches to train on; new models up to 256 wide have a default, 4,300, or 6,500 if all rows have "
-        "one length",
+        "The number of batches to train on, in both phases; new models up to 256 wide have a default, 6,500",
     )
     batch_size: int | None = _field(
         None, "1 or more", "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"
@@ -224,7 +223,7 @@ class RowsRecipe(_Checked):
         None,
         "5 or more",
         "The number of tokens in a row, by default 128; new models up to 256 wide are trained on 32, and then, for a "
-        "tenth of the steps, on 128",
+        "third of the steps, on 128",
     )
     masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
     static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
@@ -240,7 +239,7 @@ class SecondPhase(_Checked):
     """The settings of the command's second phase, on longer rows (Devlin et al. 2018, appendix A.2)."""
 
     then_steps: int | None = _field(
-        None, "1 or more", "The number of steps of a second phase with longer rows; by default see sequence_length"
+        None, "1 or more", "The number of steps, the last ones, that have longer rows; by default see sequence_length"
     )
     then_length: int | None = _field(
         None, "5 or more", "The number of tokens per row in the second phase, by default 512, or 128 after 32"
@@ -261,17 +260,23 @@ def with_schedule(
         raise ValueError(
             f"steps is missing; only new models up to {_SMALL} wide, such as tiny and mini, have a default"
         )
-    first, then = _SMALL_SCHEDULE["steps"], _SMALL_SCHEDULE["then_steps"]
     if small and rows.sequence_length is not None:  # no second phase, unless then_steps asks for one
-        schedule = {**schedule, "steps": first + then, "then_steps": None}
+        schedule = {**schedule, "then_steps": None}
     elif small and recipe.steps is not None:
-        schedule = {**schedule, "then_steps": math.ceil(recipe.steps * then / first)}
+        share = recipe.steps * _SMALL_SCHEDULE["then_steps"] // _SMALL_SCHEDULE["steps"]
+        schedule = {**schedule, "then_steps": share or None}
 
     def fill(each: Q) -> Q:
         missing = [name for name, value in vars(each).items() if value is None and name in schedule]
         return dataclasses.replace(each, **{name: schedule[name] for name in missing})
 
-    return fill(recipe), fill(rows), fill(second)
+    recipe, second = fill(recipe), fill(second)
+    if (second.then_steps or 0) >= (recipe.steps or 0):
+        raise ValueError(
+            f"then_steps is {second.then_steps:,}, but there are {recipe.steps:,} steps in all, of which these are the "
+            "last; choose fewer, or raise steps"
+        )
+    return recipe, fill(rows), second
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,12 +168,13 @@ def test_commands_have_the_fields_as_options(names):
 TINY = BertConfig.tiny()
 PHASES = [
     (TINY, {}, [(4300, 64, 32), (2200, 16, 128)]),
-    (TINY, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (47, 16, 128)]),
+    (TINY, {"steps": 90, "batch_size": 8}, [(60, 8, 32), (30, 16, 128)]),
+    (TINY, {"steps": 2}, [(2, 64, 32)]),
     (TINY, {"sequence_length": 64}, [(6500, 64, 64)]),
-    (TINY, {"then_steps": 5, "then_length": 256}, [(4300, 64, 32), (5, 16, 256)]),
+    (TINY, {"then_steps": 5, "then_length": 256}, [(6495, 64, 32), (5, 16, 256)]),
     (BertConfig.tiny(max_positions=64), {"steps": 7}, [(7, 32, 128)]),
     (BertConfig.base(), {"steps": 7}, [(7, 32, 128)]),
-    (None, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
+    (None, {"steps": 7, "then_steps": 2}, [(5, 32, 128), (2, 8, 512)]),
 ]
 
 
@@ -181,7 +182,7 @@ PHASES = [
 def test_rows_of_small_new_models_grow_unless_their_length_is_given(new, given, phases):
     kinds = (recipe.PretrainingRecipe, recipe.RowsRecipe, recipe.SecondPhase)
     first, rows, second = recipe.with_schedule(new, *recipe.split_by_kind(given, *kinds))
-    found = [(first.steps, first.batch_size, rows.sequence_length)]
+    found = [(first.steps - (second.then_steps or 0), first.batch_size, rows.sequence_length)]
     if second.then_steps is not None:
         found.append((second.then_steps, second.then_batch_size, second.then_length))
     assert found == phases
@@ -190,3 +191,10 @@ def test_rows_of_small_new_models_grow_unless_their_length_is_given(new, given, 
 def test_large_models_have_no_default_for_steps():
     with error_names(ValueError, "steps", "256"):
         recipe.with_schedule(None, recipe.PretrainingRecipe(), recipe.RowsRecipe(), recipe.SecondPhase())
+
+
+def test_the_first_rows_have_steps_too():
+    with error_names(ValueError, "then_steps is 7", "7 steps in all"):
+        recipe.with_schedule(
+            None, recipe.PretrainingRecipe(steps=7), recipe.RowsRecipe(), recipe.SecondPhase(then_steps=7)
+        )

@@ -52,7 +52,7 @@ def encode(
     import_tensorflow()
     from_preset = functools.partial(keras_bert.BertSentenceEncoder.from_preset, default_prompt=prompt)
     model = load_in_precision(from_preset, preset, **numeric)
-    encoded = lines.answered(lambda texts: model.encode(texts, batch_tokens, progress=False))
+    encoded = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     if output_format == "npy":
         write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
     for texts, vectors in encoded:

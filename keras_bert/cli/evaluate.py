@@ -41,6 +41,7 @@ import click
 
 from keras_bert.cli import gates, runs, streams
 from keras_bert.cli.options import (
+    TABLE_OPTIONS,
     check_choices,
     check_prompts,
     choice_options,
@@ -120,7 +121,7 @@ def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
     if given["score_columns"] and (given["negative_columns"] or options["corpus"]):
         raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
     with misuse():
-        return EmbedFiles(**given, **{name: options[name] for name in ("header", "format", "delimiter", "skip_bad")})
+        return EmbedFiles(**given, **{name: options[name] for name in (*TABLE_OPTIONS, "skip_bad")})
 
 
 def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapping[str, Any]) -> _Measured:
@@ -158,7 +159,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @click.argument("file")
 @text_options
 @field_options(ClassifyFiles, only=("label_column", "skip_bad"))
-@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv.")
+@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples: .jsonl, .csv, .tsv or .xlsx.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
@@ -216,7 +217,7 @@ def _measure_task(
 ) -> _Measured:  # fmt: skip
     from keras_bert.tasks.registry import examples_for, load_task, open_texts
 
-    errors_format = streams.format_of(errors, streams.ROWS)
+    errors_format = streams.format_of(errors, (*streams.ROWS, "xlsx"))
     if report:
         streams.format_of(report, ["html"])
     threshold = threshold_argument(model, options["no_answer_threshold"])
@@ -241,7 +242,8 @@ def _measure_task(
             _ = score.details  # raises
             if errors_file is not None:
                 mistakes = (_rows(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
-                streams.RowWriter(errors_file, errors_format).write(itertools.chain.from_iterable(mistakes))
+                with streams.RowWriter(errors_file, errors_format) as writer:
+                    writer.write(itertools.chain.from_iterable(mistakes))
             if report_file is not None:
                 title = f"{model.resolve().name}: {counted(examples, 'example')} from {Path(file).name}"
                 streams.write_lines(report_file, [_page(title, task, examples, answers, score)])

@@ -48,7 +48,7 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
         return {"text": text, **task.kind.fields(answer)}
 
     writer = streams.RowWriter(results, output_format)
-    for texts, answers in lines.answered(lambda texts: task.fill(texts, top_k, progress=False), with_mask):
+    for texts, answers in lines.answered(lambda texts: task.fill(texts, top_k), with_mask):
         writer.write_each(zip(texts, answers, strict=True), _line, row)
 
 

@@ -81,7 +81,7 @@ def rank(**options: Any) -> None:
     \b
     Examples:
       $ keras-bert finetune rank --train train.csv --eval dev.csv --output my-reranker
-      $ keras-bert finetune rank --train mined.jsonl --text-column query --text-pair-column positive \\
+      $ keras-bert finetune rank --train mined.jsonl --query-column query --passage-column positive \\
           --negative-column negative --output my-reranker
     """
     runs.fine_tune("rank", **options)

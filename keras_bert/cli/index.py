@@ -9,6 +9,7 @@ Examples:
   $ keras-bert index reviews.csv --text-column review --output reviews-index
   $ keras-bert index more.csv --text-column review --output reviews-index --add --id-column id
   $ keras-bert index --remove id=17 --remove id=18 --output reviews-index
+  $ keras-bert index --remove id=@deleted.txt --output reviews-index
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from keras_bert.data.tables import check_corpus
     callback=filter_of,
     metavar="COLUMN=VALUE",
     help="Without CORPUS, remove the rows with this value, or with a range in quotes: 'year<2025', from the index in "
-    "DIR. May be repeated.",
+    "DIR. COLUMN=@FILE: the values in the lines of FILE, such as ids. May be repeated.",
 )
 def index(corpus: str | None, output: str, text_column: str, remove: dict[str, Any], **settings: Any) -> None:
     if bool(corpus) == bool(remove):

@@ -23,6 +23,7 @@ import click
 from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    TABLE_OPTIONS,
     batch_tokens_option,
     find_preset,
     format_options,
@@ -80,7 +81,7 @@ def mine(
     **rules: Any,
 ) -> None:
     output_format = streams.format_of(output, streams.ROWS)
-    table = {name: rules.pop(name) for name in ("header", "format", "delimiter")}
+    table = {name: rules.pop(name) for name in TABLE_OPTIONS}
     with misuse(OSError):
         examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)
     from keras_bert.search import NegativeRules, mine_negatives

@@ -156,8 +156,17 @@ def filter_of(_: click.Context, option: click.Parameter, conditions: tuple[str, 
         known = columns.setdefault(column, [] if sign == "=" else {})
         if isinstance(known, list) != (sign == "=") or sign in known:
             raise Misuse(f"{option.opts[0]} {each}: {column} has another condition already")
-        known.append(value) if sign == "=" else known.update({sign: value})
+        known.extend(_values_in(value, option)) if sign == "=" else known.update({sign: value})
     return columns
+
+
+def _values_in(value: str, option: click.Parameter) -> list[str]:
+    """Lists a value, or those in the lines of a file, which `--remove` takes as @FILE."""
+    if option.name != "remove" or not value.startswith("@"):
+        return [value]
+    if values := [line for line in streams.open_texts((), value[1:] or "-").parsed() if line]:
+        return values
+    raise Misuse(f"{value[1:]} is empty; expected a value in each line")
 
 
 texts_argument = click.argument("text", nargs=-1)
@@ -378,7 +387,8 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
-format_options = field_options(TableFiles, only=("format", "delimiter", "header"))
+TABLE_OPTIONS = ("format", "delimiter", "sheet", "header")
+format_options = field_options(TableFiles, only=TABLE_OPTIONS)
 text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)
 choice_options = field_options(ChooseFiles, only=("question_column", "choice_columns"))
 threshold_option = field_options(AnswerFiles, only=("no_answer_threshold",))

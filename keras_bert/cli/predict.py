@@ -5,9 +5,9 @@ line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of
 second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
 row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
 or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
-and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV (.tsv), with JSON in the cells of lists
-such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows
-the first.
+and so on. Rows are JSON lines, or by the name of --output CSV (.csv), TSV (.tsv) or Excel (.xlsx), with JSON in the
+cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second
+text follows the first.
 
 \b
 Example:
@@ -28,6 +28,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    TABLE_OPTIONS,
     check_choices,
     choice_options,
     find_preset,
@@ -69,7 +70,7 @@ def predict(
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
             input_format = format_of(file, input_format)
-    output_format = streams.format_of(output, streams.ROWS)
+    output_format = streams.format_of(output, (*streams.ROWS, "xlsx"))
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
@@ -81,11 +82,11 @@ def predict(
         if isinstance(source, str):
             names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
             check_columns(source, names, **_table_options(options))
-    with streams.open_output(output, overwrite) as results:
+    with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
-            from keras_bert.progress import progress_bar
+            from keras_bert.progress import progress_bar, step
         columns = (options["text_column"], options["text_pair_column"])
         load = functools.partial(load_task, **threshold)
         task = load_in_precision(load, model, options["precision"], calibration, *columns)
@@ -94,7 +95,7 @@ def predict(
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
         columns = columns if of_choices is None else {name: name for name in of_choices}
-        count, shapes, writer = None, [], streams.RowWriter(results, output_format)
+        count, shapes = None, []
         if isinstance(source, str):
             count, shapes, chunks = _read_table(source, columns, writer, options)
         else:
@@ -103,12 +104,12 @@ def predict(
             for rows in chunks:
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())
-                    found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts, progress=False)
+                    with step(bar, len(rows)):
+                        found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts)
                     answers = [task.kind.fields(each) for each in found]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
                 writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))
-                bar.update(len(rows))
 
 
 def _read_table(
@@ -136,7 +137,7 @@ def _read_table(
 
 def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Translates the command's options into arguments of the functions that read tables."""
-    return {"header": options["header"], "format": options["format"], "delimiter": options["delimiter"]}
+    return {name: options[name] for name in TABLE_OPTIONS}
 
 
 def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def project(
         files.check_writable(output)
         files.refuse_to_replace(Path(output), CONFIG, overwrite)
     model = load_model(lambda: keras_bert.BertSentenceEncoder.from_preset(preset, default_prompt=prompt))
-    vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens, progress=False))
+    vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     with misuse(FileExistsError):
         count = write_projector(output, vectors, overwrite)
     echo(f"{counted(count, 'text')}; to see them: tensorboard --logdir {output}")

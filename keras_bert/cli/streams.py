@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 
@@ -23,16 +23,14 @@ from keras_bert import files
 from keras_bert.cli.terminal import Misuse, misuse
 from keras_bert.counted import visible
 from keras_bert.data import table_formats
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from keras_bert.data.workbook_writer import WorkbookWriter, check_cell
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
-ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`
+ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and "xlsx", whose writer must be closed
 _FORMAT_OF_EXTENSION = {
     **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
     **{".json": "json", ".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".gz": "gz"},
@@ -52,12 +50,6 @@ class Lines:
     place: str  # the text before a line's number in messages, such as "reviews.txt, line"
     would_wait: Callable[[], bool] = lambda: False  # whether the next line has not arrived yet
     count: Callable[[], int | None] = lambda: None  # the number of lines; None if it is unknown
-
-    def progress(self) -> tqdm:
-        """Makes a progress bar of texts, with the time left if their number is known."""
-        from keras_bert.progress import progress_bar
-
-        return progress_bar(self.count(), "texts")
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes and parses the lines. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""
@@ -90,12 +82,13 @@ class Lines:
         self, answer: Callable[[list[str]], R], parse: Callable[[str], str] = str
     ) -> Iterator[tuple[list[str], R]]:
         """Yields chunks of texts and their answers, with a progress bar. Raises Misuse for a ValueError of `answer`."""
-        with self.progress() as bar:
+        from keras_bert.progress import progress_bar, step
+
+        with progress_bar(self.count(), "texts") as bar:  # with the time left if their number is known
             for texts in self.chunks(parse):
-                with misuse():
+                with misuse(), step(bar, len(texts)):
                     answers = answer(texts)
                 yield texts, answers
-                bar.update(len(texts))
 
 
 class Arriving:
@@ -212,7 +205,7 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
 
 
 class RowWriter:
-    """Writes rows as JSON lines, CSV or TSV. A text that a spreadsheet would compute gets a `'` before it."""
+    """Writes rows as JSON lines, CSV, TSV or a workbook. What a spreadsheet would compute gets a `'` before it."""
 
     def __init__(self, file: BinaryIO, format: str, raw_cells: bool | None = None) -> None:
         self._file = file
@@ -220,6 +213,14 @@ class RowWriter:
         self._columns: list[str] = []  # the header of CSV and TSV
         context = click.get_current_context(silent=True)
         self._is_raw = bool(context and context.meta.get(RAW_CELLS)) if raw_cells is None else raw_cells
+        self._workbook = WorkbookWriter(file) if format == "xlsx" else None  # whose texts are not computed
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._workbook is not None:
+            self._workbook.close()
 
     def write(self, rows: Iterable[Mapping[str, object]], later: Iterable[Mapping[str, object]] = ()) -> None:
         """Writes rows. CSV and TSV have the columns of the first chunk and of `later`, rows that are not written."""
@@ -230,8 +231,16 @@ class RowWriter:
         while chunk := list(itertools.islice(rows, TEXTS_AT_A_TIME)):
             if not self._columns:
                 self._columns = list(dict.fromkeys(name for row in (*chunk, *later) for name in row))
-                write_lines(self._file, [self._line(self._columns)])
-            write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
+                self._write_cells([self._columns])
+            self._write_cells(map(self._cells, chunk))
+
+    def _write_cells(self, rows: Iterable[list[Any]]) -> None:
+        if self._workbook is None:
+            write_lines(self._file, map(self._line, rows))
+            return
+        with misuse():
+            for cells in rows:
+                self._workbook.write(cells)
 
     def write_each(
         self, items: Iterable[T], line: Callable[[T], str], row: Callable[[T], Mapping[str, object]]
@@ -243,16 +252,22 @@ class RowWriter:
             self.write(map(rounded, map(row, items)))
 
     def check(self, row: Mapping[str, object]) -> None:
-        """Checks the cells of a row that is written later. Raises Misuse if TSV cannot hold one."""
+        """Checks the cells of a row that is written later. Raises Misuse if TSV or a workbook cannot hold one."""
+        cells = [_cell(value) for value in row.values()]
         if self._format == "tsv":
-            self._line([_cell(value) for value in row.values()])
+            self._line(cells)
+        elif self._workbook is not None:
+            with misuse():
+                _ = [*map(check_cell, cells)]
 
-    def _cells(self, row: Mapping[str, object]) -> list[str]:
+    def _cells(self, row: Mapping[str, object]) -> list[Any]:
         if unknown := [name for name in row if name not in self._columns]:
             raise Misuse(
                 f"a row has the column {unknown[0]!r}, which the rows before lack; write JSON lines, .jsonl, or read "
                 "the rows with --file"
             )
+        if self._workbook is not None:
+            return [each if type(each) in (int, float) else _cell(each) for each in map(row.get, self._columns)]
         return [_cell(row.get(name)) for name in self._columns]
 
     def _line(self, cells: list[str]) -> str:

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from keras_bert import files
 from keras_bert.counted import visible
@@ -56,6 +57,7 @@ def misuse(*error_types: type[Exception]) -> Iterator[None]:
 _ADVICE = {
     "skip_bad": r", or leave them out with skip_bad",
     "header": r"; if its first line is an example[^;]*",
+    "sheet": r"; choose another with sheet='[^']*'",
     "format": r"; choose the format [^;]*|, or read the file as tsv[^;]*",
 }
 
@@ -80,7 +82,19 @@ def with_options(message: str) -> str:
             message = re.sub(rf"\b{parameter.name}='(\w+)'", rf"{option} \1", message)
             if "_" in parameter.name:
                 message = re.sub(rf"(?<!['\w]){parameter.name}\b(?!['\w])", option, message)
-    return message
+    return message + _column_advice(message, context) if context else message
+
+
+def _column_advice(message: str, context: click.Context) -> str:
+    """Names the option that chooses a column, if a file lacks the one that is the default."""
+    lacking = re.search(r"(?:no column|no) '(\w+)'; its (?:columns|keys) are (?!.*; did you mean)", message)
+    for parameter in context.command.params if lacking else ():
+        name = parameter.name or ""
+        default = "label" if name == "label_column" else parameter.default
+        is_default = context.get_parameter_source(name) in (None, ParameterSource.DEFAULT)
+        if lacking and name.endswith("_column") and default == lacking[1] and is_default:
+            return f"; choose one with {parameter.opts[0]}"
+    return ""
 
 
 def one_line(error: Exception) -> str:

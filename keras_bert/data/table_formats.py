@@ -39,6 +39,18 @@ Row = list[str] | dict[str, Any] | str
 C = TypeVar("C", bound=list[str] | str)
 
 
+class Unstored(str):
+    """The empty cell of a formula whose value the workbook does not hold, as it was never computed."""
+
+
+def check_is_stored(cell: object, column: str | int) -> None:
+    """Raises ValueError if a cell is a formula without its value."""
+    if isinstance(cell, Unstored):
+        raise ValueError(
+            f"{column} is a formula without a stored value: open the workbook in Excel or LibreOffice, and save it"
+        )
+
+
 # -- CSV, quoted as in RFC 4180, and TSV, where a quote is like any other character.
 
 
@@ -144,15 +156,23 @@ def _read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any] | s
 # -- Workbooks.
 
 
-def _read_first_sheet(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of the first sheet as texts, as in a CSV file."""
-    rows, width = read_workbook(path), 0
+def _read_sheet(
+    path: str | Path, sheet: str | None = None, names_others: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a sheet, by default the first, as texts, as in a CSV file."""
+    rows, width = read_workbook(path, sheet), 0
     with closing(rows):
-        sheet, *others = next(rows)
-        if others:
-            names = listed(list(map(repr, others)))
-            warnings.warn(f"{path}: only the sheet {sheet!r} is read, not {names}", stacklevel=6)
-        for number, cells in enumerate(rows, start=1):
+        first, *others = next(rows)
+        names = listed(list(map(repr, others)))
+        if sheet not in (None, first):
+            raise ValueError(
+                f"{path} has no sheet {sheet!r}; its sheets are {listed(list(map(repr, [first, *others])))}"
+            )
+        if others and names_others:
+            advice = f"choose another with sheet={others[0]!r}"
+            warnings.warn(f"{path}: only the sheet {first!r} is read, not {names}; {advice}", stacklevel=6)
+        for number, values in enumerate(rows, start=1):
+            cells: list[str] = [Unstored() if value is None else value for value in values]
             while len(cells) > width and not cells[-1]:
                 cells.pop()
             width = width or len(cells)
@@ -253,7 +273,7 @@ FORMATS = {
     "parquet": Format(
         (".parquet",), _read_parquet, "parquet file", (b"PAR1",), "row", has_cells=False, names=_read_parquet_names
     ),
-    "xlsx": Format(_WORKBOOKS, _read_first_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
+    "xlsx": Format(_WORKBOOKS, _read_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
 }
 
 

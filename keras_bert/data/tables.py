@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import warnings
@@ -18,6 +19,7 @@ from keras_bert.data.table_formats import (
     FORMATS,
     SAMPLED_ROWS,
     Row,
+    check_is_stored,
     check_unique,
     drop_last_blanks,
     format_of,
@@ -36,18 +38,28 @@ class Table:
     """A table that is read row by row. Each iteration yields `(number, row)` from the beginning."""
 
     def __init__(
-        self, path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None
+        self,
+        path: str | Path,
+        format: str | None = None,
+        header: bool = True,
+        delimiter: str | None = None,
+        sheet: str | None = None,
     ) -> None:
         self.path, self.format = path, known_format(path, format)
         if delimiter is not None and self.format != "csv":
             raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; only a CSV takes a delimiter")
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
+        if sheet is not None and self.format != "xlsx":
+            raise ValueError(
+                f"sheet is {sheet!r}, but {path} is a {FORMATS[self.format].word}; only a workbook has sheets"
+            )
         self._format = FORMATS[self.format]
         self.unit, self.has_cells = self._format.unit, self._format.has_cells
         self.has_header = header and self.has_cells  # whether the first row names the columns
         self.delimiter = "\t" if self.format == "tsv" else delimiter  # None if cells have no character between them
-        self._how: tuple[str | int, ...] = ()  # how to read a CSV: its delimiter, and the lines before the table
+        # How to read a CSV: its delimiter, and the lines before the table; a workbook: a sheet, and whether to warn.
+        self._how: tuple[str | int | None, ...] = (sheet, sheet is None) if self.format == "xlsx" else ()
         if self.format == "csv":
             self._how = (delimiter, 0) if delimiter else recognise_delimiter(path, header)
             self.delimiter = str(self._how[0])
@@ -66,7 +78,8 @@ class Table:
         return self._check_rows(drop_last_blanks(self._read())) if self.has_cells else self._read()
 
     def _read(self) -> Iterator[tuple[int, Any]]:
-        return self._format.read(self.path, *self._how)
+        how, self._how = self._how, self._how[:1] if self.format == "xlsx" else self._how  # warns once
+        return self._format.read(self.path, *how)
 
     def _read_names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
         number, cells = first or (1, [])
@@ -142,9 +155,10 @@ def read_rows(
     header: bool = True,
     delimiter: str | None = None,
     first: int | None = None,
+    sheet: str | None = None,
 ) -> TableRows:
     """Reads a table into memory, or its `first` rows. Arguments and errors are those of `read_table`."""
-    table = Table(path, format, header, delimiter)
+    table = Table(path, format, header, delimiter, sheet)
     rows, names = list(itertools.islice(table, first)), table.names
     if not rows:
         raise table.empty_error()
@@ -160,10 +174,10 @@ def check_columns(path: str | Path, columns: Iterable[Column | None], **settings
     """Checks that a table has columns (None is ignored). Reads the first rows, and more only if these lack a column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reading itself warns
-        try:
+        with contextlib.suppress(ValueError):
             read_rows(path, first=_FIRST_ROWS, **settings).find_all(columns)
-        except ValueError:
-            read_rows(path, **settings).find_all(columns)
+            return
+    read_rows(path, **settings).find_all(columns)
 
 
 def read_cell(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> object:
@@ -173,6 +187,7 @@ def read_cell(row: list[str] | dict[str, Any], key: Column | None, column: Colum
     cell = cast("dict[Column | None, object]", row)[key]  # or of a list, by index
     if isinstance(cell, ValueError):
         raise cell
+    check_is_stored(cell, column)
     return cell
 
 
@@ -229,6 +244,7 @@ def text_rows(
     format: str | None = None,
     header: bool = True,
     delimiter: str | None = None,
+    sheet: str | None = None,
     skip_bad: bool = False,
     may_be_empty: bool = False,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -236,7 +252,7 @@ def text_rows(
 
     The error, or with `skip_bad` the warning, about bad rows comes after the last row.
     """
-    table = Table(path, format, header, delimiter)
+    table = Table(path, format, header, delimiter, sheet)
     names = table.names
     if names is None and table.has_cells:
         width = _count_usual_cells(row for _, row in itertools.islice(table, SAMPLED_ROWS))
@@ -245,6 +261,8 @@ def text_rows(
     for column in columns if names else ():
         if column not in names:
             raise missing_column_error(path, column, names, table.has_header)
+    if not table.has_cells and not table.names and any(True for _ in table):
+        check_columns(path, columns, format=format)  # one message, and not one for each line
     problems, number_of_rows = Problems(path, "rows"), 0
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:
@@ -284,6 +302,7 @@ def text_in(value: object, name: str) -> str:
     """Reads the text in a cell. Raises ValueError, with the name of the column, if there is none."""
     if isinstance(value, ValueError):
         raise value
+    check_is_stored(value, name)
     if value is None:
         raise ValueError(f"{name} is empty")
     if not isinstance(value, str):

@@ -24,50 +24,51 @@ LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
 }
 
 
-def parse_label(value: object, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
+def parse_label(value: object, kind: str, separator: str = "|", name: str = "label") -> str | float | tuple[str, ...]:
     """Parses the label in a cell: a str in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is bad.
 
     A class is a name, or in JSON a whole number, true or false; several are a list, or a str with `separator` between.
+    `name` is that of the column.
     """
     if kind != "multi_label":
-        return _parse_number(value) if kind == "number" else _parse_name(value)
+        return _parse_number(value, name) if kind == "number" else _parse_name(value, name)
     if isinstance(value, str):
         value = value.split(separator) if value.strip() else []
     if not isinstance(value, list):
-        raise ValueError(f"label is {value!r:.60}; expected a list of names")
-    return tuple(dict.fromkeys(_parse_name(name) for name in value))
+        raise ValueError(f"{name} is {value!r:.60}; expected a list of names")
+    return tuple(dict.fromkeys(_parse_name(each, name) for each in value))
 
 
-def _parse_name(value: object) -> str:
+def _parse_name(value: object, name: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise ValueError("label is empty")
+        raise ValueError(f"{name} is empty")
     if not isinstance(value, str):
-        raise ValueError(f"label is {value!r:.60}, which is not the name of a class")
-    return check_label_name(value.strip())
+        raise ValueError(f"{name} is {value!r:.60}, which is not the name of a class")
+    return check_label_name(value.strip(), name)
 
 
-def check_label_name(label: str) -> str:
+def check_label_name(label: str, name: str = "label") -> str:
     """Checks a label, and returns it. Raises ValueError if the tables of labels and measures cannot hold it."""
     if re.search(r"[\t\n\r]", label):
-        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of results cannot hold")
-    return check_characters(label, "label")
+        raise ValueError(f"{name} is {label!r}, with a tab or a line end, which the tables of results cannot hold")
+    return check_characters(label, name)
 
 
-def _parse_number(value: Any) -> float:
+def _parse_number(value: Any, name: str) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise ValueError("label is empty")
+        raise ValueError(f"{name} is empty")
     try:
         if isinstance(value, bool) or (isinstance(value, str) and "_" in value):  # float() accepts both
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"label is {value!r:.60}, which is not a number") from None
+        raise ValueError(f"{name} is {value!r:.60}, which is not a number") from None
     if not math.isfinite(number):
-        raise ValueError(f"label is {value!r:.60}, which is not a finite number")
+        raise ValueError(f"{name} is {value!r:.60}, which is not a finite number")
     return number
 
 
@@ -82,6 +83,7 @@ def read_table(
     header: bool = True,
     format: str | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
     skip_bad: bool = False,
 ) -> Examples:
     """Reads texts, or pairs of texts, and their labels from a file with one example per row.
@@ -98,11 +100,12 @@ def read_table(
         separator: see `label_kind`.
         header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
-            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of a workbook,
+            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", a sheet of a workbook,
             .xlsx, .xlsm, .xlsb, .xls or .ods (the extra `xlsx`); a cell with an error is empty. By default, the file's
             first bytes or its extension decide; JSON lines may be named .json. Any of them may be compressed with gzip.
         delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
             tab.
+        sheet: the name of a workbook's sheet; by default the first, with a warning that names the others.
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
@@ -128,19 +131,19 @@ def read_table(
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
     texts = {"text": text_column} | ({} if text_pair_column is None else {"text_pair": text_pair_column})
     parse = functools.partial(parse_label, kind=label_kind, separator=separator)
-    return examples_of(read_rows(path, format, header, delimiter), texts, label_column, parse, skip_bad)
+    return examples_of(read_rows(path, format, header, delimiter, sheet=sheet), texts, label_column, parse, skip_bad)
 
 
 def examples_of(
-    rows: TableRows, texts: Mapping[str, Column], labels: Labels, parse: Callable[[object], Any], skip_bad: bool
+    rows: TableRows, texts: Mapping[str, Column], labels: Labels, parse: Callable[..., Any], skip_bad: bool
 ) -> Examples:
     """Makes examples of rows: from the columns of texts, by their names in `Examples`, and those of labels."""
     is_one_label = isinstance(labels, str | int)
     labels = [labels] if is_one_label else list(labels or [])
     path, columns = rows.table.path, [*texts.values(), *labels]
     problems, keys = Problems(path, "rows"), list(zip(rows.find_all(columns), columns, strict=True))
-    names = [column if isinstance(column, str) else f"column {column}" for column in texts.values()]
-    parsers = [*(functools.partial(text_in, name=name) for name in names), *[parse] * len(labels)]
+    names = [column if isinstance(column, str) else f"column {column}" for column in columns]
+    parsers = [functools.partial(text_in if i < len(texts) else parse, name=name) for i, name in enumerate(names)]
     found: list[list[Any]] = [[] for _ in columns]
     numbers, kept = [], []
     for number, row in rows.rows:
@@ -170,6 +173,7 @@ def read_columns(
     header: bool = True,
     format: str | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
     skip_bad: bool = False,
 ) -> Examples:
     """Reads texts to compare, to train or evaluate sentence vectors, from a file with one example per row.
@@ -180,7 +184,7 @@ def read_columns(
             `read_table`.
         score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
             Without it, no scores are read.
-        header, format, delimiter, skip_bad: see `read_table`.
+        header, format, delimiter, sheet, skip_bad: see `read_table`.
 
     Raises:
         ValueError: as for `read_table`; or there are fewer than two columns.
@@ -194,7 +198,7 @@ def read_columns(
     """
     if len(text_columns) < 2:
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
-    rows, texts = read_rows(path, format, header, delimiter), names_of_columns(text_columns)
+    rows, texts = read_rows(path, format, header, delimiter, sheet=sheet), names_of_columns(text_columns)
     return examples_of(rows, texts, score_column, functools.partial(parse_label, kind="number"), skip_bad)
 
 

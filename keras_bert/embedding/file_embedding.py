@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
@@ -163,9 +162,11 @@ def embed_files(
         if pipeline_options is not None:
             outputs.write_with_beam(left, pipeline_options, embedder.count)
             return {"files": len(sources), **outputs.totals("rows", "truncated")}
-        disable = None if progress is None else not progress
-        checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", disable=disable)
-        rows, done = {number: embedder.count(number) for number in checking}, outputs.totals("rows")["rows"]
+        rows, done = {}, outputs.totals("rows")["rows"]
+        with progress_bar(len(left), "files", progress, desc="checking", leave=False) as bar:
+            for number in left:
+                rows[number] = embedder.count(number)
+                bar.update()
         for number in left:
             stores[number].remove_older()
         with progress_bar(done + sum(rows.values()), "rows", progress, done) as bar:

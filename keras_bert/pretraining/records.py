@@ -357,7 +357,8 @@ def write_records(
         pipeline_options: if not None, an Apache Beam pipeline with these options writes the same files
             (`pip install 'keras-bert-models[beam]'`). Its workers need this package, and must see corpus and directory
             under the same paths.
-        progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute. A pipeline
+            has none.
 
     Returns:
         Counts: `documents`, `sentences`, `tokens`, `examples`, and `cut`, the number of tokens in no example; with

@@ -10,10 +10,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert import files
 from keras_bert.choices import STORED
-from keras_bert.counted import counted
+from keras_bert.counted import counted, listed
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding.file_embedding import compute_digest
@@ -137,6 +138,9 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         ValueError: as for `TextIndex.search`; or the index is damaged, or no row would be left.
         BlockingIOError: another process is writing into the directory.
 
+    Warns:
+        UserWarning: no row has a value, so that nothing is removed for it.
+
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
@@ -156,8 +160,16 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         leaving = index.choose(where).tolist()
         if len(leaving) == len(index):
             raise ValueError(f"none would remain of {counted(leaving, 'row')} of {directory}; remove the directory")
+        values = [(name, each) for name, some in where.items() for each in _values_of(some)]
+        missing = [f"{name}={each}" for name, each in values if not len(index.choose({name: each}))]
         _change(index, directory, settings, leaving, [])
+    if missing or not leaving:
+        warnings.warn(f"no row of {directory} has {listed(missing) or 'all of these values'}", stacklevel=2)
     return len(leaving)
+
+
+def _values_of(condition: object) -> list[Any]:
+    return [] if isinstance(condition, Mapping) else filters.list_values(condition)
 
 
 def _change(index: Database, directory: Path, settings: Settings, leaving: list[int], new: list[Row]) -> None:

@@ -140,7 +140,7 @@ def alternatives(values: Any) -> list[tuple[str, list[Any]]]:
         ("value = ? AND text IN ('', ?)", [meaning(each), each])
         if isinstance(each, str)
         else ("value = ?", [meaning(each)])
-        for each in _list_values(values)
+        for each in list_values(values)
     ]
 
 
@@ -178,7 +178,7 @@ def check_comparable(column: str, limits: Mapping[str, Any], kind: str, counts: 
     )
 
 
-def _list_values(values: Any) -> list[Any]:
+def list_values(values: Any) -> list[Any]:
     """Lists the alternatives of a filter: a value, or several in any collection."""
     if isinstance(values, np.ndarray):
         return list(values.ravel())

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from keras_bert.counted import counted
 from keras_bert.embedding.file_embedding import compute_digest
+from keras_bert.progress import progress_bar, step
 from keras_bert.search import database, neighbours
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import encoder_of
@@ -190,7 +192,8 @@ def mine_negatives(
             texts_by_key = {database.compute_key(digest, role, text): text for text in some}
             file.encode(texts_by_key, encoder_of(model, role, batch_tokens), progress)
             vectors[role] = file.vectors(texts_by_key, model.vector_size)
-    yield from _mine(positives_of, texts, vectors["query"], vectors["document"], rules, reranker)
+    with progress_bar(len(positives_of), "queries", progress) as bar:
+        yield from _mine(positives_of, texts, vectors["query"], vectors["document"], rules, reranker, bar)
 
 
 def _mine(
@@ -200,6 +203,7 @@ def _mine(
     text_vectors: np.ndarray,
     rules: NegativeRules,
     reranker: BertReranker | None,
+    bar: tqdm,
 ) -> Iterator[Triplet]:
     index = Neighbours.empty(text_vectors.shape[1], len(texts))
     index.add(text_vectors)
@@ -217,14 +221,15 @@ def _mine(
         ]
         logits = None
         if reranker is not None:
-            candidates = [[texts[number] for number in row if number >= 0] for row in nearest]
-            order, scores = np.full_like(scores, -np.inf), np.full_like(scores, -np.inf)
-            for row, row_logits in enumerate(_logits(reranker, batch, candidates)):
-                order[row, : len(row_logits)] = row_logits
-                scores[row, : len(row_logits)] = np.asarray(reranker.scores_of(row_logits))
-            positive_logits = _logits(reranker, batch, [positives_of[query] for query in batch])
-            positive_scores = [np.asarray(reranker.scores_of(each)) for each in positive_logits]
-            logits = order, np.array([each.min() for each in positive_logits], np.float32)
+            with step(bar, len(batch)):
+                candidates = [[texts[number] for number in row if number >= 0] for row in nearest]
+                order, scores = np.full_like(scores, -np.inf), np.full_like(scores, -np.inf)
+                for row, row_logits in enumerate(_logits(reranker, batch, candidates)):
+                    order[row, : len(row_logits)] = row_logits
+                    scores[row, : len(row_logits)] = np.asarray(reranker.scores_of(row_logits))
+                positive_logits = _logits(reranker, batch, [positives_of[query] for query in batch])
+                positive_scores = [np.asarray(reranker.scores_of(each)) for each in positive_logits]
+                logits = order, np.array([each.min() for each in positive_logits], np.float32)
         for row, query in enumerate(batch):
             excluded = [*positive_numbers[row], numbers.get(query, -1), -1]
             scores[row, np.isin(nearest[row], excluded)] = -np.inf

@@ -175,7 +175,7 @@ class TextIndex:
                         hits[-1].append({"similarity": product, "text": row.text, "row": columns})
         if reranker is not None:
             texts = [[hit["text"] for hit in query_hits] for query_hits in hits]
-            ranked = reranker.rank(queries, texts, top_k, progress=False)
+            ranked = reranker.rank(queries, texts, top_k)
             hits = [
                 [RankedHit(score=each["score"], **query_hits[each["index"]]) for each in ranking]
                 for query_hits, ranking in zip(hits, ranked, strict=True)

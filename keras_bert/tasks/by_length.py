@@ -14,6 +14,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.counted import counted
+from keras_bert.progress import progress_bar
 from keras_bert.tasks.columns import Pair
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
@@ -96,7 +97,7 @@ class ByLength:
         longest = self._preprocessor.longest
         total = len(texts) if isinstance(texts, Sized) else None
         has_windows = self._preprocessor.stride is not None
-        with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
+        with progress_bar(total, "texts", progress) as bar:
             results, truncated = [], 0
             for chunk in _chunks(texts):
                 if len(chunk) == 1:

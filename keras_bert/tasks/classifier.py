@@ -163,7 +163,8 @@ class BertClassifier(BertTask):
             text: a str, or many.
             text_pair: for pairs, the second text: a str, or as many as there are first texts.
             batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second,
+                elsewhere a line a minute.
 
         Returns:
             The prediction for a text, or a list of predictions for many texts.

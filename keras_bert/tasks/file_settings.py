@@ -83,6 +83,7 @@ class TableFiles(ExampleFiles):
     delimiter: str | None = _setting(
         None, "The character between the cells of a CSV; by default, it is recognised", metavar="X"
     )
+    sheet: str | None = _setting(None, "The sheet of a workbook; by default the first", metavar="NAME")
 
     @property
     def texts(self) -> Mapping[str, Column]:
@@ -97,7 +98,7 @@ class TableFiles(ExampleFiles):
     label_kind = "number"
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
-        return self.of_rows(read_rows(path, self.format, self.header, self.delimiter), to_measure)
+        return self.of_rows(read_rows(path, self.format, self.header, self.delimiter, sheet=self.sheet), to_measure)
 
     def of_rows(self, rows: TableRows, to_measure: bool = False) -> Opened:
         """Finds the columns, and returns what makes the examples."""
@@ -201,8 +202,8 @@ class AnswerFiles(ExampleFiles):
 class RankFiles(TableFiles):
     """Pairs of a query and a text, with label 1 (an answer) or 0; or lists: a query, its answer, and the negatives."""
 
-    text_column: str | int = _column("text", "The column of the queries")
-    text_pair_column: str | int = _column("text_pair", "The column of the texts")
+    text_column: str | int = _column("text", "The column of the queries", "query_column")
+    text_pair_column: str | int = _column("text_pair", "The column of the texts", "passage_column")
     label_column: str | int | None = _column(None, "The column of the labels; by default `label`")
     negative_columns: Sequence[str | int] = _column(
         (),

@@ -203,9 +203,9 @@ class BertMultipleChoice(BertTask):
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         return pack_lists(self.preprocessor.pack, segments), targets
 
-    def answers(self, x: Texts) -> list[ChoiceAnswer]:
+    def answers(self, x: Texts, progress: bool | None = None) -> list[ChoiceAnswer]:
         questions, *choices = self.columns(x)
-        return self.choose(questions, [*zip(*choices, strict=True)], progress=False)
+        return self.choose(questions, [*zip(*choices, strict=True)], progress=progress)
 
 
 def _check_choices(columns: Any, least: int) -> None:

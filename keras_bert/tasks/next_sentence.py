@@ -104,9 +104,9 @@ class BertNextSentence(BertTask):
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
-    def answers(self, x: Texts) -> list[float]:
+    def answers(self, x: Texts, progress: bool | None = None) -> list[float]:
         _, pairs = one_or_many(*columns_of(x))
-        return _as_probabilities(self._by_length(pairs, 1024, progress=False)).tolist()
+        return _as_probabilities(self._by_length(pairs, 1024, progress)).tolist()
 
 
 def _as_probabilities(outputs: list[np.ndarray]) -> np.ndarray:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
+from keras_bert.progress import progress_bar
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens, check_finite
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
 from keras_bert.tasks.file_settings import AnswerFiles
@@ -183,7 +184,7 @@ class BertQuestionAnswerer(BertTask):
             is_one, question, context = True, [question], [context]
         questions, contexts = checked_questions(question, context)
         answers: list[list[SpanAnswer]] = []
-        with tqdm(total=0, unit=" windows", delay=1, disable=None if progress is None else not progress) as bar:
+        with progress_bar(0, "windows", progress) as bar:
             for first in range(0, len(questions), _QUESTIONS_AT_A_TIME):
                 chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
                 answers.extend(self._answers(questions[chunk], contexts[chunk], top_k, batch_tokens, bar))
@@ -305,6 +306,6 @@ class BertQuestionAnswerer(BertTask):
     def kind(self) -> Spans:
         return Spans(self.no_answer_threshold)
 
-    def answers(self, x: Texts) -> list[list[SpanAnswer]]:
+    def answers(self, x: Texts, progress: bool | None = None) -> list[list[SpanAnswer]]:
         """Finds the two best answers to each question. The best may be "no answer"."""
-        return self.answer(*x, top_k=2, progress=False)
+        return self.answer(*x, top_k=2, progress=progress)

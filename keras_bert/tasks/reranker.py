@@ -249,10 +249,10 @@ class BertReranker(BertTask):
             return super().batch(segments, targets)
         return pack_lists(self.preprocessor.pack, segments), targets
 
-    def answers(self, x: Texts) -> list[float | list[float]]:
+    def answers(self, x: Texts, progress: bool | None = None) -> list[float | list[float]]:
         """Computes the logit of each pair; for lists, those of all passages of each query."""
         queries, *passages = self.columns(x)
-        logits = [self._logits(one_or_many(queries, each)[1]) for each in passages]
+        logits = [self._logits(one_or_many(queries, each)[1], progress=progress) for each in passages]
         return (logits[0] if len(logits) == 1 else np.stack(logits, axis=1)).tolist()
 
 

@@ -277,7 +277,7 @@ class BertSentenceEncoder(BertTask):
             batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own. The default
                 fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
-                takes longer than a second.
+                takes longer than a second, elsewhere a line a minute.
             prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
                 prompt.
 
@@ -342,12 +342,12 @@ class BertSentenceEncoder(BertTask):
             targets = tf.ensure_shape(targets, [None, len(segments)])
         return tuple(self.preprocessor.pack(segment) for segment in segments), targets
 
-    def answers(self, x: Texts) -> list[TextVectors]:
+    def answers(self, x: Texts, progress: bool | None = None) -> list[TextVectors]:
         """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
         columns, by_column = [list(column) for column in columns_of(x, None)], []
         for number, column in enumerate(columns):
             texts = list(dict.fromkeys(column))
-            vectors = dict(zip(texts, self._encode_column(number, texts, progress=False), strict=True))
+            vectors = dict(zip(texts, self._encode_column(number, texts, progress), strict=True))
             by_column.append([vectors[text] for text in column])
         rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
         return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]

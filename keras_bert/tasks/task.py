@@ -364,9 +364,9 @@ class BertTask(Replicated, Storable):
         """Reads the columns of texts in examples. Raises ValueError if the model reads other ones."""
         return columns_of(x)
 
-    def answers(self, x: Texts) -> Sequence[Any]:
+    def answers(self, x: Texts, progress: bool | None = None) -> Sequence[Any]:
         """Answers examples: those of the task's verb, as `Kind.score` takes them."""
-        return getattr(self, self.VERB)(*self.columns(x), progress=False)
+        return getattr(self, self.VERB)(*self.columns(x), progress=progress)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes named outputs from the encoder's inputs, for runtimes without strings. It uses `keras.ops` only.

@@ -324,8 +324,8 @@ class BertTokenClassifier(BertTask):
         word_columns = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *word_columns)
 
-    def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
-        return self.tag(x, progress=False)
+    def answers(self, x: Collection[Sequence[str]], progress: bool | None = None) -> list[list[WordAnswer]]:
+        return self.tag(x, progress=progress)
 
 
 def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:

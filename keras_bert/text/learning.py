@@ -18,12 +18,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
-from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES, check_choice
 from keras_bert.data.table_formats import text_files
 from keras_bert.extras import import_extra
+from keras_bert.progress import progress_bar
 from keras_bert.text.arguments import check_many
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import CompatibilityNormalizer, SentencePieceTokenizer
@@ -39,7 +39,7 @@ _BATCH_BYTES = 2**20
 
 
 def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
-    """Reads a corpus, as for `learn_vocabulary`, in batches of about a megabyte, with a progress bar on a terminal."""
+    """Reads a corpus, as for `learn_vocabulary`, in batches of about a megabyte, and shows how far it is."""
     if isinstance(corpus, str | bytes):
         raise TypeError(f"the corpus is one {type(corpus).__name__}, {corpus!r:.60}; expected texts, or a pathlib.Path")
     corpus = [corpus] if isinstance(corpus, Path) else corpus
@@ -51,7 +51,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
         total = sum(path.stat().st_size for path in paths) if len(paths) == len(corpus) else None
     batch: list[bytes] = []
     size = 0
-    with tqdm(desc="reading", total=total, unit="B", unit_scale=True, delay=1, disable=None) as bar:
+    with progress_bar(total, "B", desc="reading", unit_scale=True) as bar:
         for text in _read_texts(corpus):
             batch.append(text)
             size += len(text)
@@ -189,7 +189,7 @@ def _learn_pairs(
 
 
 def wait_for(work: Callable[[], T]) -> T:
-    """Runs `work`, C++ or Rust code, in a thread, so that Ctrl-C works meanwhile. Shows a clock on a terminal."""
+    """Runs `work`, C++ or Rust code, in a thread, so that Ctrl-C works meanwhile. Shows a clock."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
@@ -199,9 +199,9 @@ def wait_for(work: Callable[[], T]) -> T:
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    with tqdm(bar_format="learning tokens: {elapsed}", delay=1, disable=None) as clock:
+    with progress_bar(None, "", bar_format="learning tokens: {elapsed}") as clock:
         while not concurrent.futures.wait([future], timeout=0.2).done:
-            clock.refresh()
+            clock.update(0)
     return future.result()
 
 
@@ -228,7 +228,8 @@ def learn_vocabulary(
 
     The tokenizer's own operations normalize the text and split it into words, so that it later matches the learned
     tokens. The result is deterministic. The corpus may be larger than memory, because words are counted as they are
-    read (of more than 128 MiB, SentencePiece learns from a part). Progress is shown on a terminal.
+    read (of more than 128 MiB, SentencePiece learns from a part). Progress is shown: a bar on a
+    terminal, a line a minute elsewhere.
 
     - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
       Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of

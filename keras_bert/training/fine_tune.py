@@ -83,7 +83,7 @@ def fine_tune(
         callbacks: further Keras callbacks. They get the values of the history, and do what they do in Keras's `fit`. If
             one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew. If one
             monitors `val_loss`, that is computed, too.
-        progress: whether to show a progress bar; by default only on a terminal.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
@@ -205,15 +205,15 @@ def train_on(
     kind, chosen = model.kind, model.kind.choose(train[1])
     chosen |= {} if validation is None else kind.choose(validation[1])
 
-    def measure() -> dict[str, float]:
+    def measure(progress: bool | None) -> dict[str, float]:
         if end_epoch is not None:  # what `training` gives, below: in few-shot, the fit of the head
             end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         if validation is None:
             return {}
         if not chosen:
-            measures = report.evaluate(model, *validation)
+            measures = report.evaluate(model, *validation, progress)
         else:  # each epoch at its best, for the choice of the best epoch
-            answers = model.answers(validation[0])
+            answers = model.answers(validation[0], progress)
             best = kind.choose(validation[1], answers)
             measures = {**kind.with_settings({**chosen, **best}).score(answers, validation[1]).measures, **best}
         if needs_loss:

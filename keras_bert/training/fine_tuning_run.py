@@ -70,16 +70,16 @@ def fine_tune_files(
             `keras_bert.tasks.file_settings`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
-            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,
+            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`, `sheet`,
               `problem_type`, `long_text`, `pooling`;
               the problem type decides its loss;
             - "tag": `label_column`, `long_text`, `crf`;
             - "answer": `no_answer_threshold`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
-              `format`, `delimiter`, `loss`;
-            - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`;
+              `format`, `delimiter`, `sheet`, `loss`;
+            - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`, `sheet`;
             - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,
-              `delimiter`, `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
+              `delimiter`, `sheet`, `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
 
     Returns:
         The measures of the model on the validation examples; without these, an empty dict. Of several processes, only

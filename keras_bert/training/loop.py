@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 from keras.callbacks import EarlyStopping, LambdaCallback, ModelCheckpoint, ReduceLROnPlateau
-from tqdm import tqdm
 
 from keras_bert import undocumented
 from keras_bert.optimizers import AdamW, WarmupThenDecay
+from keras_bert.progress import progress_bar
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.replicas import build_optimizer
@@ -37,7 +37,7 @@ class Epoch(NamedTuple):
 
     batches: int  # their number
     dataset: Callable[[int], tf.data.Dataset]  # maps the index of a batch to a dataset that starts with it
-    measure: Callable[[], dict[str, float]]  # computes the model's measures; {} without validation examples
+    measure: Callable[[bool | None], dict[str, float]]  # computes the measures, with `progress`; {} without examples
     ends_accumulation: bool = True  # whether the last batches make an update even if they are fewer than `accumulate`
 
 
@@ -86,8 +86,8 @@ def train_epochs(
             return
         log, saved_at = TensorBoardLog(model, run), time.monotonic()
         rate, noticed = 0.0, 0  # the learning rate, and the number of the signal noticed, at the last save
-        bar = tqdm(disable=True)  # of the epoch, on standard error
-        hidden = not run.is_chief or (None if progress is None else not progress)  # None: unless on a terminal
+        progress = progress if run.is_chief else False
+        bar = progress_bar(0, "batches", False)  # of the epoch
 
         def save() -> None:
             nonlocal saved_at, rate, noticed
@@ -102,7 +102,7 @@ def train_epochs(
             first.params["steps"] = run.batches - run.step  # all callbacks share the dict
             run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
             name = f"epoch {epoch + 1} of {len(epochs)}"
-            bar = tqdm(desc=name, unit=" batches", total=run.batches, initial=run.step, disable=hidden)
+            bar = progress_bar(run.batches, "batches", progress, run.step, desc=name, delay=0)
 
         def end_batch(batch: int, logs: dict[str, float]) -> None:
             log.end_batch(logs["loss"])
@@ -124,7 +124,7 @@ def train_epochs(
             model.stop_training = run.stopped
             if epochs[epoch].ends_accumulation:
                 flush_accumulation(model)
-            measures = epochs[epoch].measure()
+            measures = epochs[epoch].measure(progress)
             logs.update({f"val_{name}": float(value) for name, value in measures.items()})
             run.end_epoch(logs)
             if measures and keep_best:
@@ -134,7 +134,7 @@ def train_epochs(
             # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()
-            bar.set_postfix_str(describe_logs(logs))
+            bar.set_postfix_str(describe_logs(logs), refresh=False)
             bar.close()
             run.log_epoch(describe_logs(logs))
 

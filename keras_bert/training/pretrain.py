@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras.callbacks import LambdaCallback
 
 from keras_bert import files
 from keras_bert.data.table_formats import text_files
@@ -18,6 +20,7 @@ from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines, write_records
+from keras_bert.progress import progress_bar
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.training_step import AccumulatedBatch
@@ -79,7 +82,7 @@ def pretrain(
             phases share one learning rate schedule.
         teacher: a larger model; `model` also learns its predictions and hidden states. See `learning_from`.
         callbacks: further Keras callbacks, see `fine_tune`. An epoch is `measure_every` steps.
-        progress: whether to show a progress bar; by default only on a terminal.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
         checkpoint_seconds: seconds between saves of the state.
         **recipe: the fields of `PretrainingWithTeacher`.
 
@@ -160,7 +163,7 @@ def evaluate_text(
         has = "a head for pairs: load it with pairs=False" if model.pairs else "no head for pairs"
         raise ValueError(f"objective is {objective!r}, but the model has {has}")
     paths = [path for each in ([text] if isinstance(text, str | Path) else text) for path in text_files(Path(each))]
-    settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed, "progress": False}
+    settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed}
     assert model.preprocessor is not None  # a pre-trainer has one
     with files.temporary_directory() as folder:
         write_records(paths, folder, model.preprocessor, objective, layout, **settings)
@@ -200,7 +203,7 @@ def train_on_records(
         return Epoch(
             batches,
             dataset,
-            lambda: _measure(model, validation_records[i], phases[i].batch_size, is_last, needs_loss),
+            functools.partial(_measure, model, validation_records[i], phases[i].batch_size, is_last, needs_loss),
             is_last,
         )
 
@@ -278,11 +281,15 @@ def _measure(
     batch_size: int,
     with_baselines: bool = False,
     with_loss: bool = False,
+    progress: bool | None = None,
 ) -> dict[str, float]:
     """Measures a model on the validation records; `{}` if there are none."""
     if records is None:
         return {}
-    measures = model.evaluate(_batches_in_order(records, batch_size), verbose=0, return_dict=True)
+    with progress_bar(None, "batches", progress) as bar:
+        count = LambdaCallback(on_test_batch_end=lambda batch, logs: bar.update())
+        dataset = _batches_in_order(records, batch_size)
+        measures = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[count])
     loss = measures["loss"]  # of pairs, the sum of both losses
     if model.pairs:
         del measures["loss"]

@@ -108,11 +108,11 @@ def pretrain_files(
     assert recipe.steps
     assert recipe.batch_size
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
-    steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
+    steps = [recipe.steps - (second.then_steps or 0), *filter(None, [second.then_steps])]  # of each phase
     # The model is measured after each of these steps.
     epoch_ends = [
         first + min(done + recipe.measure_every, count)
-        for first, count in zip((0, recipe.steps), steps, strict=False)
+        for first, count in zip((0, steps[0]), steps, strict=False)
         for done in range(0, count, recipe.measure_every)
     ]
 
@@ -152,7 +152,7 @@ def pretrain_files(
             assert rows.objective
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
-        sizes = [(".", rows.sequence_length, recipe.steps, recipe.batch_size)]
+        sizes = [(".", rows.sequence_length, steps[0], recipe.batch_size)]
         if second.then_steps is not None:
             sizes.append((_THEN, second.then_length, second.then_steps, second.then_batch_size))
         all_rows = [
@@ -259,7 +259,8 @@ class _Rows(NamedTuple):
         settings = {name: getattr(recipe, name) for name in names}
         settings |= {"seed": self.seed, "predictions": predictions}
         counts = write_records(training_paths, folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings)
-        log(f"{_describe_text(counts, training_paths, recipe.copies)}, in rows of {length} tokens")
+        text = _describe_text(counts, training_paths, recipe.copies)
+        log(f"{text}, in rows of {length} tokens, for {counted(self.steps, 'step')}")
         if validation_paths:
             validation_counts = write_records(validation_paths, folder / _VALIDATION, self.preprocessor, **settings)
             log(f"validation: {_describe_text(validation_counts, validation_paths)}")

@@ -209,7 +209,9 @@ def _to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> dict[str, float]:
+def evaluate(
+    model: BertTask, x: Examples | Texts, y: Labels | None = None, progress: bool | None = None
+) -> dict[str, float]:
     """Measures a model on examples.
 
     Use it to compare models on test examples. `fine_tune` calls it for validation examples after each epoch.
@@ -218,6 +220,7 @@ def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> d
         model: a task model; its kind, in `keras_bert.tasks.kinds`, documents the measures.
         x: what a reader of `keras_bert.data` returns; or examples, as `fit` takes them.
         y: for the latter, their labels, by name.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
 
     Returns:
         The measures by name. Choose models by the first one: higher is better.
@@ -233,10 +236,10 @@ def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> d
         >>> list(evaluate(model, ["What a film!", "Never again."], ["good", "bad"]))
         ['accuracy']
     """
-    return score(model, x, y).measures
+    return score(model, x, y, progress).measures
 
 
-def score(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> Score:
+def score(model: BertTask, x: Examples | Texts, y: Labels | None = None, progress: bool | None = None) -> Score:
     """Measures a model on examples, and finds its mistakes.
 
     Args:
@@ -264,4 +267,4 @@ def score(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> Scor
     if isinstance(x, Examples):
         x, y = x.xy
     model.kind.check(model.columns(x), y)
-    return model.kind.score(model.answers(x), model.kind.plain(y))
+    return model.kind.score(model.answers(x, progress), model.kind.plain(y))

@@ -7,7 +7,6 @@ import fnmatch
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -20,6 +19,7 @@ from keras_bert import files
 from keras_bert.choices import DTYPES, check_choice
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.weight_files import read_checked, write_checked
+from keras_bert.progress import on_terminal
 from keras_bert.training import distribution, report
 from keras_bert.training.batches import columns_in
 
@@ -190,7 +190,7 @@ class Run:
 
     def log_epoch(self, measures: str) -> None:
         """Logs the measures of the epoch, unless a progress bar shows them on a terminal."""
-        if self.is_chief and not sys.stderr.isatty():
+        if self.is_chief and not on_terminal():
             self._log(f"{self.place}: {measures}")
 
     def seal(self, measures: Mapping[str, float]) -> None:

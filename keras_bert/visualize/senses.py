@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining.corpus import sentences
+from keras_bert.progress import progress_bar
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import list_of_str
 from keras_bert.visualize.evaluation_page import plain_page
@@ -163,24 +164,26 @@ def _compute_vectors(
 ) -> np.ndarray:
     vectors = np.zeros((len(occurrences), encoder.config.hidden_size), np.float32)
     max_tokens = preprocessor.max_sequence_length - preprocessor.tokenizer.pair_format.special_tokens(1)
-    for first in range(0, len(occurrences), _SENTENCES_AT_A_TIME):
-        batch = occurrences[first : first + _SENTENCES_AT_A_TIME]
-        ids, starts, ends = preprocessor.tokenizer.tokenize_with_offsets([each.sentence for each in batch])
-        for each, length in zip(batch, ids.row_lengths().numpy().tolist(), strict=True):
-            if length > max_tokens:
-                raise ValueError(
-                    f"a sentence has {length} tokens, more than the {max_tokens} that this model reads; split it: "
-                    f"{each.sentence[:60]!r}..."
-                )
-        states = np.asarray(encoder(preprocessor.pack(ids), training=False)["sequence_output"], np.float32)
-        for row, (each, token_starts, token_ends) in enumerate(
-            zip(batch, starts.to_list(), ends.to_list(), strict=True)
-        ):
-            start, end = (len(each.sentence[:index].encode()) for index in (each.start, each.end))
-            inside = (np.array(token_starts) < end) & (np.array(token_ends) > start)
-            if not inside.any():
-                raise ValueError(f"{each.sentence[each.start : each.end]!r} has no tokens")
-            vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # after [CLS]
+    with progress_bar(len(occurrences), "sentences") as bar:
+        for first in range(0, len(occurrences), _SENTENCES_AT_A_TIME):
+            batch = occurrences[first : first + _SENTENCES_AT_A_TIME]
+            ids, starts, ends = preprocessor.tokenizer.tokenize_with_offsets([each.sentence for each in batch])
+            for each, length in zip(batch, ids.row_lengths().numpy().tolist(), strict=True):
+                if length > max_tokens:
+                    raise ValueError(
+                        f"a sentence has {length} tokens, more than the {max_tokens} that this model reads; split it: "
+                        f"{each.sentence[:60]!r}..."
+                    )
+            states = np.asarray(encoder(preprocessor.pack(ids), training=False)["sequence_output"], np.float32)
+            for row, (each, token_starts, token_ends) in enumerate(
+                zip(batch, starts.to_list(), ends.to_list(), strict=True)
+            ):
+                start, end = (len(each.sentence[:index].encode()) for index in (each.start, each.end))
+                inside = (np.array(token_starts) < end) & (np.array(token_ends) > start)
+                if not inside.any():
+                    raise ValueError(f"{each.sentence[each.start : each.end]!r} has no tokens")
+                vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # after [CLS]
+            bar.update(len(batch))
     return vectors
 
 

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
@@ -134,6 +135,16 @@ def test_no_spreadsheet_computes_a_text_of_a_table(run, classifier, tmp_path, ra
         rows = list(csv.DictReader((tmp_path / f"{command}.csv").open(newline="")))
         assert [row[f"{guard}=id"] for row in rows] == [f"{guard}{each}" for each in FORMULAS] + PLAIN
         assert {row["n"] for row in rows} == {"-1"}
+        if not raw:  # in a workbook, a text is no formula, and a number is a number
+            book = tmp_path / f"{command}.xlsx"
+            run(command, classifier, *source, output, book, *columns)
+            names, *cells = openpyxl.load_workbook(book).active.iter_rows()
+            column = [each.value for each in names].index("=id")
+            number = [each.value for each in names].index("n")
+            assert {each[column].data_type for each in cells} <= {"s", "n"}
+            texts = [str(each[column].value or "").replace("_x000D_", "\r") for each in cells]
+            assert texts == [*FORMULAS, *PLAIN]
+            assert {each[number].value for each in cells} == {-1}
 
 
 def test_json_lines_are_read_by_every_parser(run, classifier, tmp_path):

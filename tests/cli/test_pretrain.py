@@ -45,7 +45,9 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     weights, first, second, said, *steps = result.stderr.splitlines()
     assert weights == f"new weights, of the size {folder}/config.json"
     assert said == f"learning rate {rate:g} for this model, as it is {SIZES['hidden_size']} wide"
-    assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
+    assert first.endswith(
+        " examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens, for 4 steps"
+    )
     assert second.startswith("validation: ")
     assert second.endswith(f"from {folder}/held.txt")
     assert [line.split(":")[0] for line in steps] == ["step 2 of 4", "step 4 of 4"]
@@ -156,12 +158,15 @@ def test_what_is_measured_on_text(run, fails, corpus, classifier, table):
 @pytest.mark.slow
 def test_longer_rows_at_the_end(run, corpus):
     folder, options = corpus
-    command = ("pretrain", folder / "texts", *flat(options | {"--sequence-length": "12"}))
+    command = ("pretrain", folder / "texts", *flat(options | {"--sequence-length": "12", "--steps": "6"}))
     then = ("--then-steps", "3", "--then-length", "20", "--then-batch-size", "4", "--dtype", "mixed_bfloat16")
     result = run(*command, *then)
     assert keras.config.dtype_policy().name == "float32"  # as before
     said = result.stderr.splitlines()[1:]
-    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 tokens", "rows of 20 tokens"]
+    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == [
+        "rows of 12 tokens, for 3 steps",
+        "rows of 20 tokens, for 3 steps",
+    ]
     steps = [line.split(":")[0] for line in said[5:]]
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
     records = Records(folder / "model/training/then/records")
@@ -189,7 +194,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     monkeypatch.setattr(pretraining_run, "train_on_records", train_on_records)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
-    options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
+    options |= {"--steps": "7", "--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
     options |= {"--masked-unit": "span", "--copies": "9", "--processes": "3"}
     result = run("pretrain", folder / "held.txt", *flat(options), "--static-masking", "--pack")
     assert result.stdout == "loss\t2.0000\n"

@@ -89,6 +89,16 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     assert sorted(ids("--where", "lang=en")) == [1, 3]
     assert out(run("index", "--remove", "id=2", "--output", "films", small=False)) == "films: rows removed: 1\n"
     assert sorted(ids()) == [1, 3]
+    (folder / "gone.txt").write_text("2\n\n3\n7\n")
+    result = run("index", "--remove", "id=@gone.txt", "--output", "films", small=False)
+    assert result.stdout == "films: rows removed: 1\n"
+    assert result.stderr == "Warning: no row of films has id=2, id=7\n"
+    assert ids() == [1]
+    message = fails("index", "--remove", "id=@empty.txt", "--output", "films", small=False)
+    assert message == "cannot read empty.txt: No such file or directory"
+    (folder / "empty.txt").write_text("\n")
+    message = fails("index", "--remove", "id=@empty.txt", "--output", "films", small=False)
+    assert message == "empty.txt is empty; expected a value in each line"
     assert "give CORPUS to index, or --remove" in fails("index", "--output", "films", small=False)
     (folder / "queries.txt").write_text("good film\n\n")
     message = fails("search", "films", "--file", "queries.txt", small=False)

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, cli
 from keras_bert.cli import launch
+
+from ..support.commands import QUICK, columns, flat
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m"
 
@@ -73,3 +76,24 @@ def test_lines_of_workers_are_escaped():
     target.isatty = lambda: True
     launch._copy_lines("[0] ", [f"a{EVIL}\n"], target)
     assert target.getvalue() == "[0] a\\u001b]0;title\\u0007\\u001b[2J\\u009b31m\n"
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "encode", "classify", "pretrain", "vocab"])
+def test_a_log_hears_of_long_work(run, classifier, untrained, table, corpus, tmp_path, monkeypatch, command):
+    """Each of these commands can take longer than a minute; here a minute is soon over."""
+    clock = itertools.count(step=100)
+    monkeypatch.setattr("tqdm.std.time", lambda: float(next(clock)))
+    (tmp_path / "texts.txt").write_text("the film was good\n" * 8)
+    folder, options = corpus
+    into = ("--output", tmp_path / "new")
+    commands = {
+        "predict": ("predict", classifier, "--file", table, "--text-column", "sentence"),
+        "evaluate": ("evaluate", classifier, table, "--text-column", "sentence", "--label-column", "kind"),
+        "encode": ("encode", "--file", tmp_path / "texts.txt"),
+        "classify": ("finetune", "classify", "--preset", untrained, *QUICK, *columns(table), *into),
+        "pretrain": ("pretrain", folder / "texts", *flat(options)),
+        "vocab": ("vocab", folder / "texts", "--size", "90", "--output", tmp_path / "vocab.txt"),
+    }
+    lines = [line for line in run(*commands[command]).stderr.splitlines() if " elapsed" in line]
+    words = {"classify": "epoch 1 of 4: ", "pretrain": "epoch 1 of 2: ", "vocab": "reading: "}.get(command, " texts, ")
+    assert any(words in line for line in lines), lines

@@ -74,7 +74,7 @@ WRITES_LINES = [
 ]  # fmt: skip
 _PRETRAIN = "pretrain texts.txt --vocab vocab.txt --size tiny --steps 1 --output new"
 _CLASSIFY = "finetune classify --train table.csv --text-column review"
-_RANK = "finetune rank --train pairs.csv --text-column query --text-pair-column positive --output new"
+_RANK = "finetune rank --train pairs.csv --query-column query --passage-column positive --output new"
 _NAMES_FORMATS = (f"predict {_MODEL} text --output", "mine pairs.csv --output", "similarity a b --output")
 READS_LINES = [
     "encode", "project --output new", "tokenize", "detokenize", "similarity", "senses cat", "search empty",
@@ -181,7 +181,8 @@ WRONG = {  # a command -> what the message names
         for end in ("parquet", "JSON")
         for command in (*_NAMES_FORMATS, f"evaluate {_MODEL} table.csv --report")
     },
-    f"predict {_MODEL} text --output a.xlsx": "choose a name that ends in .jsonl or .ndjson or .csv or .tsv",
+    "mine pairs.csv --output a.xlsx": "choose a name that ends in .jsonl or .ndjson or .csv or .tsv",
+    "predict {classifier} --file table.csv --text-column review --sheet S": "only a workbook has sheets",
     "encode --file texts.txt --output /proc/x.npy": "/proc/x.npy: No such file or directory",
     "project --file texts.txt --output /proc/x.npy": "/proc/x.npy: No such file or directory",
     "embed table.csv --text-column review --output /proc/x": "cannot write into /proc/x: No such file or directory",
@@ -202,7 +203,20 @@ WRONG = {  # a command -> what the message names
     "finetune embed --train pairs.csv --positive-column answer --output new": "'answer'",
     "finetune embed --train pairs.csv --negative-column hard --output new": "'hard'",
     "distill classify --teacher all-MiniLM-L6-v2 --num-layers 1 --train table.csv --output new": "'text'",
-    "predict {classifier} --file table.csv": "table.csv has no column 'text'; its columns are 'review', 'label'",
+    "predict {classifier} --file table.csv": (
+        "table.csv has no column 'text'; its columns are 'review', 'label'; choose one with --text-column"
+    ),
+    **{
+        f"{command} FILE --output new".replace("FILE", "rows.jsonl"): (
+            "rows.jsonl has no column 'text'; its columns are 'review', 'label'; choose one with --text-column"
+        )
+        for command in ("embed", "index", "finetune classify --train", "predict {classifier} --file")
+    },
+    "duplicates rows.jsonl": "has no column 'text'; its columns are 'review', 'label'; choose one with --text-column",
+    "mine table.csv --output new.jsonl": "'review', 'label'; choose one with --query-column",
+    "finetune classify --train pairs.csv --text-column query --output new": "choose one with --label-column",
+    "finetune rank --train pairs.csv --output new": "'query', 'positive'; choose one with --query-column",
+    "finetune rank --train pairs.csv --query-column query --output new": "choose one with --passage-column",
     "predict {classifier} --file table.csv --text-column Review": "did you mean 'review'?",
     "evaluate {classifier} table.csv": "'text'",
     "evaluate {classifier} table.csv --text-column review --label-column labels": "did you mean 'label'?",

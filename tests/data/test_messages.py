@@ -70,6 +70,8 @@ FILES = {
         *("a.csv", HEADER + "one,x\ntwo,2\nthree,\n", {"label_column": "label", "label_kind": "number"}),
         ["2 of 3", "line 2", "label", "'x'", "number", "line 4", "empty"],
     ),
+    "a label's column": ("a.csv", "text,kind\nx,a\ny,\n", {"label_column": "kind"}, ["line 3: kind is empty"]),
+    "a sheet of a CSV": ("a.csv", HEADER, {"sheet": "S"}, ["sheet is 'S'", "a.csv is a table (CSV)", "workbook"]),
 }
 
 

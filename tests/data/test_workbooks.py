@@ -10,9 +10,11 @@ import warnings
 import zipfile
 
 import pytest
+from openpyxl.utils.escape import unescape
 
 from keras_bert.data import Examples, read_conll, read_table
-from keras_bert.data.tables import read_corpus, read_rows, text_rows
+from keras_bert.data.tables import Table, read_corpus, read_rows, text_rows
+from keras_bert.data.workbook_writer import WorkbookWriter
 
 from ..support.messages import assert_names, error_names, warning_names
 
@@ -60,10 +62,48 @@ def test_bad_rows_of_excel_have_the_numbers_that_excel_shows(tmp_path):
         read_table(path, label_column="label")
 
 
-def test_further_sheets_are_named(tmp_path):
+@pytest.mark.parametrize("header", [True, False])
+def test_further_sheets_are_named_once_and_can_be_chosen(tmp_path, header):
     path = workbook(tmp_path / "a.xlsx", [["text"], ["one"]], [["text"], ["two"]], [])
-    with warning_names("only the sheet 'Sheet1'", "not 'Sheet2'"):
-        assert read_table(path).x == ["one"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = Table(path, header=header)
+        assert [list(table), list(table)] == [[*([] if header else [(1, ["text"])]), (2, ["one"])]] * 2
+    (warning,) = caught
+    assert_names(str(warning.message), "only the sheet 'Sheet1'", "not 'Sheet2'", "sheet='Sheet2'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_table(path, sheet="Sheet2").x == ["two"]
+    with error_names(ValueError, "a.xlsx has no sheet 'sheet2'", "'Sheet1', 'Sheet2'"):
+        read_table(path, sheet="sheet2")
+
+
+def test_a_formula_without_a_value_is_called_that(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["text", "kind"], ["one", "a"], ["two", "=B2"], ["=A2", "b"], ["", "c"]])
+    names = (
+        "3 of 4",
+        "row 3: kind is a formula without a stored value",
+        "row 4: text is a formula",
+        "row 5: text is empty",
+    )
+    with error_names(ValueError, *names):
+        read_table(path, label_column="kind")
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    rows = [["text", "n"], ["=1+1", "007"], ["a <b> & _x0041_\u2028 ", "12"], ["\x01\r\n\ufffe", "-1.5"], ["", "2.0"]]
+    with open(tmp_path / "a.xlsx", "wb") as file:
+        writer = WorkbookWriter(file)
+        for row in [*rows, [0.1 + 0.2, 7], [float("nan"), "1e5"]]:
+            writer.write(row)
+        with pytest.raises(ValueError, match="32,767 characters"):
+            writer.write(["x" * 32_768])
+        writer.close()
+    read = [[cell.value for cell in row] for row in openpyxl.load_workbook(tmp_path / "a.xlsx").active.iter_rows()]
+    read = [[unescape(each) if isinstance(each, str) else each for each in row] for row in read]
+    last = [[None, "2.0"], [0.1 + 0.2, 7], [None, "1e5"]]
+    assert read == [*rows[:2], [rows[2][0], 12], [rows[3][0], -1.5], *last]
+    assert read_table(tmp_path / "a.xlsx", text_column="n").x[:2] == ["007", "12"]
 
 
 def test_the_first_bytes_say_what_a_file_is(tmp_path, write):

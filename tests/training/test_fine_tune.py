@@ -36,7 +36,7 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     """
     accuracies, after, tuned, epoch_datasets = [0.2, 0.7, 0.3, 0.6, 0.5], [], [], undocumented.epoch_datasets
     measured = iter([{"accuracy": each} for each in accuracies])
-    monkeypatch.setattr("keras_bert.training.report.evaluate", lambda model, x, y: next(measured))
+    monkeypatch.setattr("keras_bert.training.report.evaluate", lambda *_: next(measured))
 
     def watched(model, make_dataset):
         # Or the end of an epoch may wait for the thread that tunes.
@@ -62,7 +62,7 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
 def tuned_with(*callbacks, directory=None, **settings):
     """The history of three epochs of two batches, whose measure never changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_bert.training.report.evaluate", lambda model, x, y: {"accuracy": 0.5})
+        patch.setattr("keras_bert.training.report.evaluate", lambda *_: {"accuracy": 0.5})
         settings = {**SETTINGS, "epochs": 3, "warmup": 0.0, **settings}
         return fine_tune(classifier(), examples(8), examples(2), directory, callbacks=callbacks, **settings)
 

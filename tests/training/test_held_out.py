@@ -45,7 +45,7 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     """The run remembers the share."""
     x, y = [f"{text} {i}" for i, text in enumerate(examples()[0])], examples()[1]
     model, seen = classifier(), []
-    monkeypatch.setattr(report, "evaluate", lambda _, *held: seen.append(held) or {"accuracy": 0.5})
+    monkeypatch.setattr(report, "evaluate", lambda _, x, y, progress: seen.append((x, y)) or {"accuracy": 0.5})
     learned = model.examples
     monkeypatch.setattr(model, "examples", lambda *train: seen.append(train) or learned(*train))
     run = {**SETTINGS, "epochs": 1, "directory": tmp_path, "seed": 5}
