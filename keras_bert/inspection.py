@@ -52,6 +52,8 @@ _SERVE = "keras-bert export serving --preset {}%s --output serving"
 _SERVED_AS = {"BertMaskedLM": " --task fill", "BertNextSentence": " --task score"}
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
+_TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
+_FINE_TUNE = "keras-bert finetune classify --train FILE --preset {} --output new"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "WordPiece": ("WordPieceTokenizer", hugging_face_wordpiece.read_files),
     "BPE": ("BytePairTokenizer", hugging_face_byte_pairs.read_files),
@@ -75,6 +77,8 @@ _SIZES = {
     "embedding_size": "embeddings {} wide",
     "num_groups": "{} of the layers with weights of their own",
 }
+# Layers that Keras loads only with safe_mode=False -> the program in them.
+_PROGRAMS = {"Lambda": "Python code", "HubLayer": "with a SavedModel, which is a program"}
 # Layers that neither Keras has: those of transformers and of TF Hub.
 _FOREIGN = r"TF\w+(Model|MainLayer|For\w+)|KerasLayer"
 _MANY = 8  # names that a line lists
@@ -214,12 +218,14 @@ def _add_model(found: Inspection, preset: Preset) -> None:
     found.loads_as += names
     if names[0] == "BertSentenceEncoder":
         found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
+    has_tokenizer = found.facts["vocabulary"].endswith("Tokenizer")
     if not index.name.startswith(hugging_face.WEIGHTS):
         is_called_so = checkpoint.format == "hugging_face" and all("input_ids" in each for each in found.signatures)
-        commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None)
+        is_pretrained = has_tokenizer and not any(HEADS[head].has_labels for head in checkpoint.heads)
+        commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None, _FINE_TUNE if is_pretrained else None)
     else:
         serve = _SERVE % _SERVED_AS.get(names[0], "")
-        commands = (_COMMANDS.get(names[0]), serve) if found.facts["vocabulary"].endswith("Tokenizer") else ()
+        commands = (_COMMANDS.get(names[0]), serve) if has_tokenizer else ()
     for command in filter(None, commands):
         found.add_command(command, Path(preset.handle))
     if found.facts["vocabulary"] == "none":
@@ -281,8 +287,8 @@ def _size(config: BertConfig) -> str:
 
 def _vocabulary(preset: Preset) -> str:
     """Describes the tokenizer. If it cannot be read, returns the reason: the weights may be of use without it."""
-    tokenizer_files = preset.tokenizer_files
     try:
+        tokenizer_files = preset.tokenizer_files
         name, read = _TOKENIZERS[tokenizer_files.kind]
         arguments = read(tokenizer_files)
         if "model_file" in arguments:
@@ -303,7 +309,7 @@ def _tokenizer(found: Inspection) -> None:
         found.facts["vocabulary"] = _vocabulary(preset)
     if not found.facts["vocabulary"].startswith("cannot"):
         found.loads_as.append(found.facts["vocabulary"].rpartition(" ")[2])
-        found.add_command('keras-bert tokenize "a text" --preset {}')
+        found.add_command(_TOKENIZE)
 
 
 def _configuration(found: Inspection) -> None:
@@ -332,8 +338,7 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
     signatures = {name: each for name, each in graph.signature_def.items() if not name.startswith("__")}
     for name, each in sorted(signatures.items()):
         found.signatures.append(f"{name}: {_tensors(each.inputs)} -> {_tensors(each.outputs)}")
-    objects = graph.object_graph_def.nodes
-    parts = {child.local_name for child in objects[0].children} if objects else set()
+    objects, parts = graph.object_graph_def.nodes, saved_model.root_parts(model)
     inputs = [item for signature in signatures.values() for item in signature.inputs.items()]
     found.what = _title(parts, inputs, {node.user_object.identifier for node in objects})
     _add_operations(found, model)
@@ -353,6 +358,9 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
         except ValueError as error:
             if any(math.prod(file.shape(name)) > 1 for name in file.names):  # more than counters
                 found.facts["encoder"] = f"not read: {error}"
+        if parts >= saved_model.PREPROCESSOR:
+            found.facts["vocabulary"] = _vocabulary(preset)
+            found.add_command(_TOKENIZE, path)
     if "__call__" in parts:
         found.loads_as.append("HubLayer")
         found.commands.append(f"in Python: keras_bert.HubLayer({str(path)!r})")
@@ -368,7 +376,7 @@ def _title(parts: set[str], inputs: list[tuple[str, Any]], identifiers: set[str]
     """What a SavedModel is, by the parts of its root object, its inputs, and the kinds of its objects."""
     names, types = {name for name, _ in inputs}, {DTYPES.get(tensor.dtype) for _, tensor in inputs}
     titles = {
-        "a preprocessor with TF Hub's interface (SavedModel)": {"tokenize", "bert_pack_inputs"} <= parts,
+        "a preprocessor with TF Hub's interface (SavedModel)": parts >= saved_model.PREPROCESSOR,
         "an encoder with TF Hub's interface (SavedModel)": "__call__" in parts and "input_word_ids" in names,
         "a model that takes texts (SavedModel)": types == {"string"},
         "a SavedModel of transformers 4": "serving" in parts and "input_ids" in names,
@@ -478,9 +486,10 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
     found.facts["classes"] = _some(names)
     others = {name for package, name in classes if not package.startswith(("keras", "tf_keras", "builtins"))}
     custom = [name for name in names if name in others or re.fullmatch(_FOREIGN, name)]
-    if "Lambda" in names:
+    programs = [name for name in _PROGRAMS if name in names]
+    for name in programs:
         found.wrong.append(
-            "it has a Lambda layer, Python code: Keras runs it with safe_mode=False; do so if you trust it"
+            f"it has a {name}, {_PROGRAMS[name]}: Keras runs it with safe_mode=False; do so if you trust it"
         )
     if custom:
         quoted = [name if name.isidentifier() else repr(name) for name in custom]
@@ -494,9 +503,13 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
             return
         found.commands.append("pip install tf_keras")
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
-    elif not custom and "Lambda" not in names:
-        is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+        return
+    is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+    if not custom and not programs:
         found.loads_as.append("keras.saving.load_model" + ", after import keras_bert" * is_ours)
+    if not custom:
+        load = f"keras.saving.load_model({found.handle!r}{', safe_mode=False' * bool(programs)})"
+        found.commands.append(f"in Python: import keras{', keras_bert' * is_ours}; model = {load}")
 
 
 def _classes_in(config: Any) -> list[tuple[str, str]]:

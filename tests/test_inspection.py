@@ -22,7 +22,16 @@ import tensorflow as tf
 import tensorflow_text
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertSentenceEncoder, files, formats, processors
+from keras_bert import (
+    BertClassifier,
+    BertMaskedLM,
+    BertReranker,
+    BertSentenceEncoder,
+    HubLayer,
+    files,
+    formats,
+    processors,
+)
 from keras_bert import BertTokenClassifier as Tagger
 from keras_bert.formats import hugging_face
 from keras_bert.inspection import inspect
@@ -136,6 +145,12 @@ def keras_file(*layers):
 
 def save_ours(path):
     small.task(BertClassifier, ["a", "b"]).save(path)
+
+
+def hub_file(path):
+    golden_export("preprocessor")(path.with_name("preprocessor"))
+    text = keras.Input((), dtype="string")
+    keras.Model(text, HubLayer(str(path.with_name("preprocessor")))(text)).save(path)
 
 
 def keras_2_file(path):
@@ -281,7 +296,7 @@ ROWS = {
     "strange": (directory(config_DOT_json=b'{"model_type": "mamba"}', model_DOT_safetensors=b"?"), None, ["mamba"]),
     # SavedModels and exports.
     "encoder": (golden_export("encoder"), "BertMaskedLM", ["TF Hub's interface", "keras_bert", "HubLayer", "convert"]),
-    "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "FastWordpiece", "string [?]"]),
+    "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "WordPieceTokenizer", "tokenize"]),
     "serving": (
         golden_export("serving"),
         "HubLayer",
@@ -335,7 +350,12 @@ ROWS = {
     # Files.
     "whole.keras": (keras_file(DENSE()), "keras.saving.load_model", ["Dense", "Keras 3"]),
     "lambda.keras": (keras_file(LAMBDA()), None, ["Lambda", "safe_mode=False", "trust"]),
-    "ours.keras": (save_ours, "keras.saving.load_model, after import keras_bert", ["BertClassifier"]),
+    "ours.keras": (
+        save_ours,
+        "keras.saving.load_model, after import keras_bert",
+        ["BertClassifier", "import keras, keras_bert; model = keras.saving.load_model("],
+    ),
+    "hub.keras": (hub_file, None, ["HubLayer", "trust", "import keras, keras_bert;", "hub.keras', safe_mode=False)"]),
     "whole.h5": (keras_file(DENSE()), "keras.saving.load_model", ["HDF5", "Dense"]),
     "weights.weights.h5": (keras_file(DENSE()), None, ["without a model"]),
     "keras-2.h5": (keras_2_file, None, ["pip install tf_keras"]),
