@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 import warnings
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from keras_bert.counted import counted, listed
+from keras_bert.counted import counted, did_you_mean, listed
 from keras_bert.data.examples import Problems, check_row, check_text
 from keras_bert.data.table_formats import (
     FORMATS,
@@ -199,17 +198,11 @@ def missing_column_error(
     `may_be_example` says that the names are from a first line, which may be an example instead.
     """
     quoted_names = listed([repr(shorten(name)) for name in names])
-    similar = [name for name in names if _fold(name) == _fold(str(column))]
-    similar = similar or difflib.get_close_matches(str(column), names, 1, 0.8)
-    advice = f"; did you mean {similar[0]!r}?" if similar else ""
+    advice = did_you_mean(str(column), names)
     looks_like_data = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
-    if may_be_example and not similar and (looks_like_data or len(set(names)) < len(names)):
+    if may_be_example and not advice and (looks_like_data or len(set(names)) < len(names)):
         advice = "; if its first line is an example, read it without a header, and choose columns by number"
     return ValueError(f"{path} has no column {column!r}; its columns are {quoted_names}{advice}")
-
-
-def _fold(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).casefold()
 
 
 def shorten(text: str) -> str:
