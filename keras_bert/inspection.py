@@ -453,7 +453,9 @@ def _index(found: Inspection) -> None:
 
 def _records(found: Inspection) -> None:
     found.loads_as.append("Records")
-    found.add_command("keras-bert pretrain --records {} --output new")
+    found.commands.append(
+        f"in Python: keras_bert.pretraining.Records({str(found.path)!r}), for keras_bert.training.pretrain"
+    )
 
 
 def _contents(found: Inspection) -> None:

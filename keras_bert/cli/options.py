@@ -50,9 +50,12 @@ def check_is_first(ctx: click.Context, parameter: click.Parameter, given: str) -
 
 def directory_of(handle: str) -> Path:
     """Finds the directory of a model's handle. Raises Misuse if its configuration cannot be read."""
-    from keras_bert.formats import Preset
+    from keras_bert.formats import Preset, recognition
 
     with misuse(OSError):
+        if os.path.isfile(handle):
+            what = recognition.recognize(Path(handle)).title
+            raise Misuse(f"{handle!r} is a file, {what}; a preset is the directory that holds the files")
         preset = Preset(handle)
         preset.check()
     return preset.home / (preset.saved_model or "")

@@ -153,6 +153,8 @@ WRONG = {  # a command -> what the message names
     "distill pretrain nowhere.txt --teacher all-MiniLM-L6-v2 --num-layers 1 --steps 1 --output new": "nowhere.txt",
     _PRETRAIN.replace("texts.txt", "nowhere.txt"): "nowhere.txt",
     _PRETRAIN.replace("vocab.txt", "nowhere.txt"): "nowhere.txt",
+    _PRETRAIN.replace("vocab.txt", "paper.pdf"): "paper.pdf is a PDF; expected a vocabulary",
+    "summary paper.pdf": "'paper.pdf' is a file, a PDF",
     f"{_PRETRAIN} --eval nowhere.txt": "nowhere.txt",
     _PRETRAIN.replace("tiny", "nowhere.json"): "nowhere.json",
     f"{_PRETRAIN} --preset {_MODEL}": "--size, for new weights, or --preset",
