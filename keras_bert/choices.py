@@ -1,8 +1,6 @@
 """The names that arguments and options accept. This module imports nothing heavy, for a quick `--help`."""
 
-import difflib
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -10,16 +8,6 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     names = list(choices)
     if value not in names:
         raise ValueError(f"{name} is {value!r:.60}; expected one of {', '.join(names)}")
-
-
-def did_you_mean(name: str, names: Collection[str]) -> str:
-    """Ends a message about an unknown name with the one that was probably meant; empty if none is like it."""
-    similar = [each for each in names if _fold(each) == _fold(name)] or difflib.get_close_matches(name, names, 1, 0.8)
-    return f"; did you mean {similar[0]!r}?" if similar else ""
-
-
-def _fold(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).casefold()
 
 
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")  # of pre-training, in addition to masked tokens

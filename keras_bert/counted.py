@@ -1,6 +1,8 @@
 """Words of messages: a number with its noun, names with commas between them, and what a file says, escaped."""
 
+import difflib
 import itertools
+import re
 import unicodedata
 from collections.abc import Collection, Sized
 
@@ -15,6 +17,17 @@ def listed(names: Collection[str], most: int = 20) -> str:
     """Writes names with commas between them, of more than `most` the first ones and the number of the others."""
     first = ", ".join(itertools.islice(names, most))
     return first + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def did_you_mean(given: str, names: Collection[str]) -> str:
+    """Writes "; did you mean 'text'?", of the name that is most like the given one; or nothing if none is."""
+    similar = [name for name in names if _fold(name) == _fold(given)]
+    similar = similar or difflib.get_close_matches(given, names, 1, 0.8)
+    return f"; did you mean {similar[0]!r}?" if similar else ""
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
 
 
 def visible(text: str, kept: str = "\t\n") -> str:

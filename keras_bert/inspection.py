@@ -20,7 +20,7 @@ from typing import Any
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
-from keras_bert.data import table_formats, tables
+from keras_bert.data import conll, squad, table_formats, tables
 from keras_bert.formats import (
     Preset,
     hugging_face,
@@ -52,6 +52,8 @@ _SERVE = "keras-bert export serving --preset {}%s --output serving"
 _SERVED_AS = {"BertMaskedLM": " --task fill", "BertNextSentence": " --task score"}
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
+_TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
+_FINE_TUNE = "keras-bert finetune classify --train FILE --preset {} --output new"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "WordPiece": ("WordPieceTokenizer", hugging_face_wordpiece.read_files),
     "BPE": ("BytePairTokenizer", hugging_face_byte_pairs.read_files),
@@ -75,6 +77,8 @@ _SIZES = {
     "embedding_size": "embeddings {} wide",
     "num_groups": "{} of the layers with weights of their own",
 }
+# Layers that Keras loads only with safe_mode=False -> the program in them.
+_PROGRAMS = {"Lambda": "Python code", "HubLayer": "with a SavedModel, which is a program"}
 # Layers that neither Keras has: those of transformers and of TF Hub.
 _FOREIGN = r"TF\w+(Model|MainLayer|For\w+)|KerasLayer"
 _MANY = 8  # names that a line lists
@@ -214,12 +218,14 @@ def _add_model(found: Inspection, preset: Preset) -> None:
     found.loads_as += names
     if names[0] == "BertSentenceEncoder":
         found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
+    has_tokenizer = found.facts["vocabulary"].endswith("Tokenizer")
     if not index.name.startswith(hugging_face.WEIGHTS):
         is_called_so = checkpoint.format == "hugging_face" and all("input_ids" in each for each in found.signatures)
-        commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None)
+        is_pretrained = has_tokenizer and not any(HEADS[head].has_labels for head in checkpoint.heads)
+        commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None, _FINE_TUNE if is_pretrained else None)
     else:
         serve = _SERVE % _SERVED_AS.get(names[0], "")
-        commands = (_COMMANDS.get(names[0]), serve) if found.facts["vocabulary"].endswith("Tokenizer") else ()
+        commands = (_COMMANDS.get(names[0]), serve) if has_tokenizer else ()
     for command in filter(None, commands):
         found.add_command(command, Path(preset.handle))
     if found.facts["vocabulary"] == "none":
@@ -281,8 +287,8 @@ def _size(config: BertConfig) -> str:
 
 def _vocabulary(preset: Preset) -> str:
     """Describes the tokenizer. If it cannot be read, returns the reason: the weights may be of use without it."""
-    tokenizer_files = preset.tokenizer_files
     try:
+        tokenizer_files = preset.tokenizer_files
         name, read = _TOKENIZERS[tokenizer_files.kind]
         arguments = read(tokenizer_files)
         if "model_file" in arguments:
@@ -303,7 +309,7 @@ def _tokenizer(found: Inspection) -> None:
         found.facts["vocabulary"] = _vocabulary(preset)
     if not found.facts["vocabulary"].startswith("cannot"):
         found.loads_as.append(found.facts["vocabulary"].rpartition(" ")[2])
-        found.add_command('keras-bert tokenize "a text" --preset {}')
+        found.add_command(_TOKENIZE)
 
 
 def _configuration(found: Inspection) -> None:
@@ -332,8 +338,7 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
     signatures = {name: each for name, each in graph.signature_def.items() if not name.startswith("__")}
     for name, each in sorted(signatures.items()):
         found.signatures.append(f"{name}: {_tensors(each.inputs)} -> {_tensors(each.outputs)}")
-    objects = graph.object_graph_def.nodes
-    parts = {child.local_name for child in objects[0].children} if objects else set()
+    objects, parts = graph.object_graph_def.nodes, saved_model.root_parts(model)
     inputs = [item for signature in signatures.values() for item in signature.inputs.items()]
     found.what = _title(parts, inputs, {node.user_object.identifier for node in objects})
     _add_operations(found, model)
@@ -353,6 +358,9 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
         except ValueError as error:
             if any(math.prod(file.shape(name)) > 1 for name in file.names):  # more than counters
                 found.facts["encoder"] = f"not read: {error}"
+        if parts >= saved_model.PREPROCESSOR:
+            found.facts["vocabulary"] = _vocabulary(preset)
+            found.add_command(_TOKENIZE, path)
     if "__call__" in parts:
         found.loads_as.append("HubLayer")
         found.commands.append(f"in Python: keras_bert.HubLayer({str(path)!r})")
@@ -368,7 +376,7 @@ def _title(parts: set[str], inputs: list[tuple[str, Any]], identifiers: set[str]
     """What a SavedModel is, by the parts of its root object, its inputs, and the kinds of its objects."""
     names, types = {name for name, _ in inputs}, {DTYPES.get(tensor.dtype) for _, tensor in inputs}
     titles = {
-        "a preprocessor with TF Hub's interface (SavedModel)": {"tokenize", "bert_pack_inputs"} <= parts,
+        "a preprocessor with TF Hub's interface (SavedModel)": parts >= saved_model.PREPROCESSOR,
         "an encoder with TF Hub's interface (SavedModel)": "__call__" in parts and "input_word_ids" in names,
         "a model that takes texts (SavedModel)": types == {"string"},
         "a SavedModel of transformers 4": "serving" in parts and "input_ids" in names,
@@ -445,14 +453,19 @@ def _index(found: Inspection) -> None:
 
 def _records(found: Inspection) -> None:
     found.loads_as.append("Records")
-    found.add_command("keras-bert pretrain --records {} --output new")
+    found.commands.append(
+        f"in Python: keras_bert.pretraining.Records({str(found.path)!r}), for keras_bert.training.pretrain"
+    )
 
 
 def _contents(found: Inspection) -> None:
     inside = sorted(found.path.iterdir())
     holds = "; ".join(f"{each.name}: {recognition.recognize(each).title}" for each in inside[:_MANY])
     found.facts["holds"] = holds + f"; and {len(inside) - _MANY:,} more" * (len(inside) > _MANY)
-    found.commands.append("inspect one of them")
+    if (corpus := found.path / "corpus.jsonl").is_file():
+        found.add_command("keras-bert index {} --text-column text --output new", corpus)
+    else:
+        found.commands.append("inspect one of them")
 
 
 # -- Files.
@@ -478,9 +491,10 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
     found.facts["classes"] = _some(names)
     others = {name for package, name in classes if not package.startswith(("keras", "tf_keras", "builtins"))}
     custom = [name for name in names if name in others or re.fullmatch(_FOREIGN, name)]
-    if "Lambda" in names:
+    programs = [name for name in _PROGRAMS if name in names]
+    for name in programs:
         found.wrong.append(
-            "it has a Lambda layer, Python code: Keras runs it with safe_mode=False; do so if you trust it"
+            f"it has a {name}, {_PROGRAMS[name]}: Keras runs it with safe_mode=False; do so if you trust it"
         )
     if custom:
         quoted = [name if name.isidentifier() else repr(name) for name in custom]
@@ -494,9 +508,13 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
             return
         found.commands.append("pip install tf_keras")
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
-    elif not custom and "Lambda" not in names:
-        is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+        return
+    is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+    if not custom and not programs:
         found.loads_as.append("keras.saving.load_model" + ", after import keras_bert" * is_ours)
+    if not custom:
+        load = f"keras.saving.load_model({found.handle!r}{', safe_mode=False' * bool(programs)})"
+        found.commands.append(f"in Python: import keras{', keras_bert' * is_ours}; model = {load}")
 
 
 def _classes_in(config: Any) -> list[tuple[str, str]]:
@@ -543,6 +561,7 @@ def _some(names: Collection[str]) -> str:
 # -- Data.
 
 _FIRST_ROWS, _FIRST_BYTES = 200, 2**24  # of a table, which are looked at
+_MOST_CLASSES, _LONGEST_CLASS = 50, 40  # a column that repeats such values may be a label
 _TRAINED_ON = {"conll": "finetune tag", "squad": "finetune answer"}
 
 
@@ -552,15 +571,40 @@ def _data(found: Inspection) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")  # of sheets that are not read
             _add_table(found, table_formats.FORMATS[kind.name])
-        found.wrong += [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+        found.wrong += dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning))
     elif kind.name in _TRAINED_ON:
         found.add_command(f"keras-bert {_TRAINED_ON[kind.name]} --train {{}} --output new")
+        if found.path.stat().st_size <= _FIRST_BYTES:
+            _add_examples(found, kind.name)
     elif kind.is_text:
+        if _has_columns(found.path):
+            found.what = "text with a tab in each line, which may be a table (TSV)"
+            _add_table(found, table_formats.FORMATS["tsv"], "tsv")
         found.add_command("keras-bert index {} --output new")
 
 
-def _add_table(found: Inspection, kind: table_formats.Format) -> None:
-    """Adds the columns of a table, its first rows' number and classes, and how to index its longest texts."""
+def _has_columns(path: Path) -> bool:
+    """Whether each of the first lines of a text has equally many tabs."""
+    lines = (line for _, line in zip(range(table_formats.SAMPLED_ROWS), files.read_lines(path), strict=False))
+    tabs = {line.count("\t") for line in lines}
+    return len(tabs) == 1 and tabs != {0}
+
+
+def _add_examples(found: Inspection, kind: str) -> None:
+    """Adds how many sentences, and which labels, CoNLL's columns have; or how many questions SQuAD has."""
+    if kind == "conll":
+        examples = conll.read_conll(found.path)
+        found.facts["sentences"] = f"{len(examples.texts['words']):,}"
+        found.facts["labels"] = _some({tables.shorten(each) for labels in examples.labels or () for each in labels})
+        return
+    examples = squad.read_squad(found.path)
+    found.facts["questions"] = f"{len(examples.texts['question']):,}"
+    if examples.labels is not None:
+        found.facts["no answer"] = f"{sum(not each for each in examples.labels):,}"
+
+
+def _add_table(found: Inspection, kind: table_formats.Format, format: str | None = None) -> None:
+    """Adds the columns of a table, its first rows' number and classes, and how to learn from it and to index it."""
     with files.temporary_directory() as folder:
         path, is_whole = found.path, True
         if kind.unit == "line":  # a few bytes of gzip may hold a line of gigabytes
@@ -569,27 +613,65 @@ def _add_table(found: Inspection, kind: table_formats.Format) -> None:
                 start, is_whole = file.read(_FIRST_BYTES), not file.read(1)
             path.write_bytes(start if is_whole else start[: start.rfind(b"\n") + 1])
         try:
-            rows = tables.read_rows(path, first=_FIRST_ROWS)
+            rows = tables.read_rows(path, format, first=_FIRST_ROWS)
+            has_header = not (kind.has_cells and tables.look_like_example(rows.names or []))
+            if not has_header:
+                rows = tables.read_rows(path, format, header=False, first=_FIRST_ROWS)
         except ValueError as error:
             raise ValueError(str(error).replace(str(path), str(found.path))) from None
     is_whole = is_whole and len(rows.rows) < _FIRST_ROWS
-    names, cells = rows.names or [], [row for _, row in rows.rows if not isinstance(row, str)]
+    cells = [row for _, row in rows.rows if not isinstance(row, str)]
     if rows.table.delimiter:
         found.facts["delimiter"] = repr(rows.table.delimiter)
+    names = (rows.names or []) if has_header else [str(number + 1) for number in range(rows.width)]
     found.facts |= {
-        "columns": listed(list(map(tables.shorten, names))),
+        "columns": listed(list(map(tables.shorten, names))) if has_header else f"{rows.width}, without names",
         "rows": f"{'' if is_whole else 'at least '}{len(rows.rows):,}",
     }
     by_name = {
         name: [str(row.get(name) or "") if isinstance(row, dict) else row[number] for row in cells]
         for number, name in enumerate(names)
     }
+    lengths = {name: sum(map(len, each)) for name, each in by_name.items()}
+    column = "text" if "text" in names else max(names, key=lengths.__getitem__, default="")
+    labels = _label_columns(by_name, column)
+    if len(labels) == 1:
+        classes = _some({tables.shorten(each) for each in by_name[labels[0]]})
+        found.facts["labels"] = classes + f" (column {labels[0]})" * (labels != ["label"])
+    elif labels:
+        found.facts["labels"] = f"in one of the columns {listed(labels)}"
+    if not all(map(str.isprintable, (column, *labels))):
+        return
+    texts = [name for name in names if name == column or (lengths[name] > lengths[column] / 2 and name not in labels)]
+    if labels and column:
+        options = [("--text-column", texts[0])] if len(texts) == 2 else [("--text-column", column)]
+        options += [("--text-pair-column", texts[1])] if len(texts) == 2 else []
+        options += [("--label-column", labels[0] if len(labels) == 1 else "COLUMN")] if labels != ["label"] else []
+        if len(labels) == 1 and any(re.fullmatch(r"[-+]?\d*\.\d+", each) for each in by_name[labels[0]]):
+            options.append(("--problem-type", "regression"))
+        options += [("--format", format)] if format else []
+        words = "".join(f" {option} {_quoted(each)}" for option, each in options) + " --no-header" * (not has_header)
+        found.add_command(f"keras-bert finetune classify --train {{}}{words} --output new")
+    if column and has_header and not format:
+        found.add_command(f"keras-bert index {{}} --text-column {_quoted(column)} --output new")
+
+
+def _quoted(word: str) -> str:
+    """Quotes a word for the shell, in a template of `add_command`."""
+    return shlex.quote(word).replace("{", "{{").replace("}", "}}")
+
+
+def _label_columns(by_name: dict[str, list[str]], text: str) -> list[str]:
+    """Lists the columns that may be the label: "label"; or those with the fewest short values that are repeated."""
     if "label" in by_name:
-        found.facts["labels"] = _some({tables.shorten(each) for each in by_name["label"]})
-    column = "text" if "text" in names else max(names, key=lambda name: sum(map(len, by_name[name])), default="")
-    if column and column.isprintable():
-        quoted = shlex.quote(column).replace("{", "{{").replace("}", "}}")
-        found.add_command(f"keras-bert index {{}} --text-column {quoted} --output new")
+        return ["label"]
+    counts = {
+        name: len({*cells})
+        for name, cells in by_name.items()
+        if name != text and all(len(each) <= _LONGEST_CLASS for each in cells) and all(cells)
+    }
+    repeated = {name: n for name, n in counts.items() if 1 < n <= min(_MOST_CLASSES, len(by_name[name]) / 2)}
+    return [name for name, n in repeated.items() if n == min(repeated.values())]
 
 
 # Kind of `recognition` -> what reads more of it.

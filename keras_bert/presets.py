@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from keras_bert import files
+from keras_bert.counted import did_you_mean
 from keras_bert.extras import import_extra
 
 T = TypeVar("T")
@@ -76,10 +77,11 @@ def resolve(handle: str | Path) -> Path:
         return _from_installed_package(name, PACKAGED[name])
     if path.exists():
         raise FileNotFoundError(f"{name!r} is a file; a preset is the directory that holds the files")
-    known = ", ".join(sorted([*PACKAGED, *OWN]))
+    known = sorted([*PACKAGED, *OWN])
+    beside = [str(each) for each in path.parent.glob("*/")] if path.parent.is_dir() else []
     raise FileNotFoundError(
-        f"{name!r} is neither a directory nor a known preset; known presets are {known}, or "
-        "hf://org/name for a repository on the Hugging Face Hub"
+        f"{name!r} is neither a directory nor a known preset; known presets are {', '.join(known)}, or "
+        f"hf://org/name for a repository on the Hugging Face Hub{did_you_mean(name, [*known, *beside])}"
     )
 
 

@@ -22,7 +22,16 @@ import tensorflow as tf
 import tensorflow_text
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertSentenceEncoder, files, formats, processors
+from keras_bert import (
+    BertClassifier,
+    BertMaskedLM,
+    BertReranker,
+    BertSentenceEncoder,
+    HubLayer,
+    files,
+    formats,
+    processors,
+)
 from keras_bert import BertTokenClassifier as Tagger
 from keras_bert.formats import hugging_face
 from keras_bert.inspection import inspect
@@ -38,6 +47,10 @@ from .support.checkpoints import CONFIGS, random_weights
 from .support.keras_hub import write_weights, write_wordpiece
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 133\n"
+QUESTIONS = [
+    {"id": "1", "question": "Who sang?", "answers": [{"text": "Ada", "answer_start": 0}]},
+    {"id": "2", "question": "Who slept?", "answers": [], "is_impossible": True},
+]
 CONFIG = files.to_json(hugging_face.values_of(CONFIGS["bert"])).encode()
 
 
@@ -136,6 +149,12 @@ def keras_file(*layers):
 
 def save_ours(path):
     small.task(BertClassifier, ["a", "b"]).save(path)
+
+
+def hub_file(path):
+    golden_export("preprocessor")(path.with_name("preprocessor"))
+    text = keras.Input((), dtype="string")
+    keras.Model(text, HubLayer(str(path.with_name("preprocessor")))(text)).save(path)
 
 
 def keras_2_file(path):
@@ -281,7 +300,7 @@ ROWS = {
     "strange": (directory(config_DOT_json=b'{"model_type": "mamba"}', model_DOT_safetensors=b"?"), None, ["mamba"]),
     # SavedModels and exports.
     "encoder": (golden_export("encoder"), "BertMaskedLM", ["TF Hub's interface", "keras_bert", "HubLayer", "convert"]),
-    "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "FastWordpiece", "string [?]"]),
+    "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "WordPieceTokenizer", "tokenize"]),
     "serving": (
         golden_export("serving"),
         "HubLayer",
@@ -323,7 +342,7 @@ ROWS = {
     "beir": (
         directory(corpus_DOT_jsonl=b"{}", queries_DOT_jsonl=b"{}"),
         None,
-        ["BEIR", "corpus.jsonl: a file of JSON lines"],
+        ["BEIR", "corpus.jsonl: a file of JSON lines", "index ", "corpus.jsonl --text-column text"],
     ),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (
@@ -335,7 +354,12 @@ ROWS = {
     # Files.
     "whole.keras": (keras_file(DENSE()), "keras.saving.load_model", ["Dense", "Keras 3"]),
     "lambda.keras": (keras_file(LAMBDA()), None, ["Lambda", "safe_mode=False", "trust"]),
-    "ours.keras": (save_ours, "keras.saving.load_model, after import keras_bert", ["BertClassifier"]),
+    "ours.keras": (
+        save_ours,
+        "keras.saving.load_model, after import keras_bert",
+        ["BertClassifier", "import keras, keras_bert; model = keras.saving.load_model("],
+    ),
+    "hub.keras": (hub_file, None, ["HubLayer", "trust", "import keras, keras_bert;", "hub.keras', safe_mode=False)"]),
     "whole.h5": (keras_file(DENSE()), "keras.saving.load_model", ["HDF5", "Dense"]),
     "weights.weights.h5": (keras_file(DENSE()), None, ["without a model"]),
     "keras-2.h5": (keras_2_file, None, ["pip install tf_keras"]),
@@ -363,13 +387,40 @@ ROWS = {
     "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", ": a tokenizer without a model"]),
     "a.csv": (file(b"text,label\n"), None, ["a table"]),
     "b.csv": (file(b"id;review;label\n1;a film;good\n"), None, ["';'", "id, review, label", "--text-column review"]),
+    "stars.tsv": (
+        file(b"id\tsentence\tstars\n" + b"".join(b"%d\ta long film\t%d\n" % (i, i % 3) for i in range(9))),
+        None,
+        [
+            "labels      0, 1, 2 (column stars)",
+            "finetune classify --train",
+            "--text-column sentence --label-column stars",
+        ],
+    ),
+    "pairs.csv": (
+        file(b"A plane takes off.,A plane lands.,5.0\n" + b"A dog runs.,A cat runs.,2.5\nA man.,A boy.,5.0\n" * 2),
+        None,
+        ["3, without names", "--text-pair-column 2 --label-column 3 --problem-type regression --no-header"],
+    ),
+    "tie.csv": (
+        file(b"a,b,review\n0,x,a film\n1,y,a play\n" + b"0,y,a book\n" * 2),
+        None,
+        ["in one of the columns a, b"],
+    ),
+    "table.txt": (file(b"text\tlabel\na film\tgood\n"), None, ["may be a table (TSV)", "--format tsv"]),
     "a.csv.gz": (file(gzip.compress(b"text,label\na film,good\n")), None, ["a table (CSV)", "labels      good"]),
     "a.ndjson": (file(b'{"a {x}": "b"}\n' * 2000), None, ["JSON lines", "at least 200", "--text-column 'a {x}'"]),
     "a.jsonl.gz": (file(gzip.compress(b'{"text": "a"}\n')), None, ["JSON lines", "rows        1"]),
     "lines.json": (file(b'{"text": "a"}\n{"text": "b"}\n'), None, ["JSON lines", "rows        2"]),
     "list.json": (file(b'[\n{"text": "a"}\n]\n'), None, ["a list in JSON, not JSON lines"]),
-    "squad.json": (file(b'{"data": [{"paragraphs": []}]}'), None, ["like SQuAD's", "finetune answer"]),
-    "a.conll": (file(b"cats O\n"), None, ["CoNLL", "finetune tag"]),
+    "squad.json": (file(b'{"data": [{"paragraphs": []}]}'), None, ["like SQuAD's", "finetune answer", "no questions"]),
+    "answers.json": (
+        lambda path: path.write_text(
+            json.dumps({"data": [{"paragraphs": [{"context": "Ada sang.", "qas": QUESTIONS}]}]})
+        ),
+        None,
+        ["questions   2", "no answer   1", "finetune answer"],
+    ),
+    "a.conll": (file(b"cats O\n\nAda B-person\n"), None, ["sentences   2", "B-person, O", "CoNLL", "finetune tag"]),
     "a.txt.gz": (file(gzip.compress(b"a film\n")), None, ["text", "keras-bert index"]),
     "texts.txt": (file(b"BZh, GGUF and ustar are names\n"), None, ["what        text"]),
     "a.bz2": (file(bz2.compress(b"a film\n")), None, ["an archive"]),
@@ -427,7 +478,7 @@ def test_a_workbook_is_a_table(tmp_path, name):
     book.save(tmp_path / name)
     found = inspect(tmp_path / name)
     assert (found.kind, found.what, found.facts["columns"]) == ("data", "a workbook", "text, label")
-    assert "not 'notes'" in found.wrong[0]
+    assert [each.count("not 'notes'") for each in found.wrong] == [1]
 
 
 @pytest.mark.parametrize("name", ["a.ods", "a.xls"])

@@ -46,7 +46,7 @@ from keras_bert.cli.options import (
     check_prompts,
     choice_options,
     field_options,
-    find_preset,
+    find_model,
     given_options,
     load_in_precision,
     precision_options,
@@ -155,7 +155,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 
 
 @click.command(help=__doc__)
-@click.argument("model", callback=find_preset)
+@click.argument("model", callback=find_model)
 @click.argument("file")
 @text_options
 @field_options(ClassifyFiles, only=("label_column", "skip_bad"))

@@ -21,7 +21,7 @@ import click
 
 import keras_bert
 from keras_bert.cli import streams
-from keras_bert.cli.options import find_preset, load_model, texts_to
+from keras_bert.cli.options import find_model, load_model, texts_to
 from keras_bert.cli.terminal import Misuse
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(help=__doc__)
-@click.argument("model", callback=find_preset)
+@click.argument("model", callback=find_model)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", *streams.ROWS, preset=None)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:

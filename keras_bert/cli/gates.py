@@ -13,8 +13,8 @@ import click
 
 import keras_bert
 from keras_bert import files
-from keras_bert.choices import did_you_mean
 from keras_bert.cli.terminal import Failure, Misuse
+from keras_bert.counted import did_you_mean
 
 if TYPE_CHECKING:
     from keras_bert.tasks.kinds import Score

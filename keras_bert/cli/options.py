@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -32,11 +33,29 @@ def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str | No
     return None if handle is None else directory_of(handle)
 
 
+def find_model(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path | None:
+    """Finds a model like `find_preset`, of a command whose other arguments are texts or files."""
+    check_is_first(ctx, parameter, handle)
+    return find_preset(ctx, parameter, handle)
+
+
+def check_is_first(ctx: click.Context, parameter: click.Parameter, given: str) -> str:
+    """Returns the first argument, a directory. Raises Misuse if it is missing, so that a text or a file is first."""
+    if os.path.isfile(given) or (re.search(r"\s", given) and not os.path.exists(given)):  # False for a long text
+        name, usage = parameter.make_metavar(ctx), ctx.get_usage().partition(": ")[2]
+        what = "a file" if os.path.isfile(given) else "a text"
+        raise Misuse(f"{given!r:.60} is {what}, and {name}, which comes first, is missing: {' '.join(usage.split())}")
+    return given
+
+
 def directory_of(handle: str) -> Path:
     """Finds the directory of a model's handle. Raises Misuse if its configuration cannot be read."""
-    from keras_bert.formats import Preset
+    from keras_bert.formats import Preset, recognition
 
     with misuse(OSError):
+        if os.path.isfile(handle):
+            what = recognition.recognize(Path(handle)).title
+            raise Misuse(f"{handle!r} is a file, {what}; a preset is the directory that holds the files")
         preset = Preset(handle)
         preset.check()
     return preset.home / (preset.saved_model or "")

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,7 +33,7 @@ from keras_bert.cli.options import (
     TABLE_OPTIONS,
     check_choices,
     choice_options,
-    find_preset,
+    find_model,
     load_in_precision,
     output_option,
     overwrite_option,
@@ -49,7 +51,7 @@ from keras_bert.data.tables import check_columns, text_of, text_rows
 
 
 @click.command(help=__doc__)
-@click.argument("model", callback=find_preset)
+@click.argument("model", callback=find_model)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @text_options
@@ -74,11 +76,18 @@ def predict(
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
-    from keras_bert.tasks.registry import columns_of_texts, load_task
+    from keras_bert.formats import Preset
+    from keras_bert.tasks.registry import columns_of_texts, is_masked_lm, load_task
 
     of_choices = [options["question_column"], *options["choice_columns"]] if options["choice_columns"] else None
     threshold = threshold_argument(model, options["no_answer_threshold"])
     with misuse(OSError):
+        masked = next((each for each in text if re.search(r"\[MASK\]|<mask>", each)), None)
+        if masked is not None and is_masked_lm(preset := Preset(model)):
+            command = shlex.join(["keras-bert", "fill", preset.handle, masked])
+            raise Misuse(
+                f"{preset.handle} is not fine-tuned; to predict the mask in {masked!r:.60}, use fill: {command}"
+            )
         if isinstance(source, str):
             names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
             check_columns(source, names, **_table_options(options))

@@ -23,7 +23,7 @@ from keras_bert.cli.terminal import (
     quiet_imports,
     resumable,
 )
-from keras_bert.data.table_formats import text_files
+from keras_bert.data.table_formats import check_lines, text_files
 from keras_bert.sizes import published_size
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -89,6 +89,7 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
             text_files(Path(path))
         if vocab is not None:
             Path(vocab).stat()
+            check_lines(vocab, "a vocabulary, one token per line")
         if size is not None and not published_size(size):
             from keras_bert.formats import read_config
 

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import directory_of, filter_of, find_preset, texts_to, together
+from keras_bert.cli.options import check_is_first, directory_of, filter_of, find_preset, texts_to, together
 from keras_bert.cli.terminal import import_tensorflow, misuse
 
 if TYPE_CHECKING:
     from keras_bert.search.text_index import Hit
 
 _arguments = together(
-    click.argument("directory", metavar="DIR"),
+    click.argument("directory", metavar="DIR", callback=check_is_first),
     click.argument("text", metavar="[QUERY]...", nargs=-1),
 )
 

@@ -22,7 +22,8 @@ import click
 import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import load_model, overwrite_option, preset_option
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.counted import counted
 from keras_bert.data import read_table
 
 if TYPE_CHECKING:
@@ -62,9 +63,11 @@ def senses(
             word_senses = find_senses(encoder, preprocessor, word, paragraphs, labels)
             if kind == ".png":
                 results.write(senses.picture(word_senses))
-                return
-            written = [senses.page(word_senses)] if kind == ".html" else _json_lines(word_senses)
-        streams.write_lines(results, written)
+            else:
+                written = [senses.page(word_senses)] if kind == ".html" else _json_lines(word_senses)
+                streams.write_lines(results, written)
+    if output not in (None, "-"):
+        echo(f"{output}: {counted(word_senses.occurrences, 'occurrence')} of {word}")
 
 
 def _read(

@@ -7,8 +7,10 @@ import csv
 import functools
 import io
 import itertools
+import os
 import re
 import select
+import shlex
 import stat
 import sys
 from collections import deque
@@ -19,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 
-from keras_bert import files
+from keras_bert import files, presets
 from keras_bert.cli.terminal import Misuse, misuse
 from keras_bert.counted import visible
 from keras_bert.data import table_formats
@@ -125,6 +127,8 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
     """Opens the input: arguments, a file, or a pipe. Raises Misuse if there is none."""
     if arguments and file:
         raise Misuse("give texts as arguments or in --file, not both")
+    if arguments and _is_preset(arguments[0]) and "preset" in click.get_current_context().params:
+        raise Misuse(f"{arguments[0]!r} is a model: choose it with --preset {shlex.quote(arguments[0])}")
     if arguments:
         # Python turns bytes that are not UTF-8 into surrogates; `surrogateescape` turns them back.
         raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
@@ -139,6 +143,10 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
     lines = Arriving(cast("io.BufferedReader", sys.stdin.buffer))  # its type lacks `read1`
     return Lines(lines, "standard input, line", lines.would_wait)
+
+
+def _is_preset(text: str) -> bool:
+    return text in {*presets.OWN, *presets.PACKAGED} or os.path.exists(os.path.join(text, "config.json"))
 
 
 def _open(file: str, stack: contextlib.ExitStack) -> io.BufferedIOBase:

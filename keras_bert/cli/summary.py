@@ -41,7 +41,7 @@ import click
 from keras_bert.cli.options import directory_of, load_in_precision, precision_options
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.counted import counted
+from keras_bert.counted import counted, did_you_mean
 
 if TYPE_CHECKING:
     from keras_bert.encoder.summary import PartSummary
@@ -97,7 +97,8 @@ def _find(handle: str) -> Path:
     try:
         return directory_of(handle)
     except Misuse as error:
-        raise Misuse(f"{error.message}; published sizes are {', '.join(SIZES)}") from None
+        advice = did_you_mean(handle, SIZES) or f"; published sizes are {', '.join(SIZES)}"
+        raise Misuse(error.message + advice * ("did you mean" not in error.message)) from None
 
 
 def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from keras_bert.choices import did_you_mean
-from keras_bert.counted import counted, listed
+from keras_bert.counted import counted, did_you_mean, listed
 from keras_bert.data.examples import Problems, check_row, check_text
 from keras_bert.data.table_formats import (
     FORMATS,
@@ -215,10 +214,15 @@ def missing_column_error(
     """
     quoted_names = listed([repr(shorten(name)) for name in names])
     advice = did_you_mean(str(column), names)
-    looks_like_data = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
-    if may_be_example and not advice and (looks_like_data or len(set(names)) < len(names)):
+    if may_be_example and not advice and look_like_example(names):
         advice = "; if its first line is an example, read it without a header, and choose columns by number"
     return ValueError(f"{path} has no column {column!r}; its columns are {quoted_names}{advice}")
+
+
+def look_like_example(names: Sequence[str]) -> bool:
+    """Whether the names of columns look like an example's cells: one is empty, long or a number, or two are equal."""
+    is_cell = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
+    return is_cell or len(set(names)) < len(names)
 
 
 def shorten(text: str) -> str:

@@ -54,7 +54,12 @@ def _named(*patterns: str) -> Callable[[Look], bool]:
 
 # The first that recognizes a path is what it is.
 DIRECTORIES = (
-    Kind("run", "a training run", _has(f"{files.RUN}/state.safetensors")),
+    Kind(
+        "run",
+        "a training run",
+        _has(f"{files.RUN}/state.safetensors"),
+        "it is unfinished; resume it with the command that began it, and the same --output",
+    ),
     Kind("index", "an index of texts", _any_of("index.db", "vectors-*.faiss")),
     Kind("records", "examples to pre-train on", _has("records.json")),
     Kind(

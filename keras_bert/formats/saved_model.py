@@ -28,6 +28,8 @@ none        1      the same: x is the logit of the second label
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats import hugging_face, tensorflow_messages, transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families import table_of
@@ -44,7 +47,7 @@ from keras_bert.formats.family import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.graph_heads import GraphHead, find_head
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import by_version, open_variables
+from keras_bert.formats.tensorflow_file import TensorFlowFile, by_version, open_by_variable, open_variables
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
 from keras_bert.task_table import HEADS
@@ -109,6 +112,12 @@ def find(preset: PresetFiles) -> Path | None:
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     directory = preset.directory
+    if root_parts(preset.once(_graphs)) >= PREPROCESSOR:
+        raise ValueError(
+            f"{directory} is a preprocessor, without a model; give the directory of an encoder, which has its "
+            "vocabulary in assets/vocab.txt, or takes that of the preprocessor beside it; text.load_tokenizer reads a "
+            "preprocessor's tokenizer"
+        )
     file = open_variables(directory)
     if is_own(file.names) and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
@@ -206,18 +215,66 @@ _ASSETS = "assets"
 _VOCABULARY = "vocab.txt"
 _SPLITTING = {"WordpieceTokenizeWithOffsets", "FastWordpieceTokenizeWithOffsets"}
 _LOWERING = {"CaseFoldUTF8", "StringLower"}
+_LOWERS = "do_lower_case"  # the variable
+TOKENIZER_CONFIG = "tokenizer_config.json"
+PREPROCESSOR = {"tokenize", "bert_pack_inputs"}  # parts of the root object of TF Hub's preprocessors
 
 
-def tokenizer_assets(preset: PresetFiles) -> tuple[Path, dict[str, Any]] | None:
+def tokenizer_assets(preset: PresetFiles) -> tuple[Path, dict[str, Any] | None] | None:
     """Finds the folder of a WordPiece vocabulary, and its entries of `tokenizer_config.json`; None if there is none.
 
-    The graph says whether it lower-cases texts.
+    The graph of a preprocessor says whether it lower-cases texts, an encoder of TF Hub says so in a variable, and what
+    says nothing needs a `tokenizer_config.json`: then the entries are None. An encoder without a vocabulary takes that
+    of the preprocessor beside it. Raises ValueError if it is unknown whether texts are lower-cased.
     """
-    path = preset.directory / _ASSETS / _VOCABULARY
-    if not recognizes(preset) or not path.is_file() or "[CLS]" not in files.split_lines(files.read_text(path)):
+    directory = preset.directory
+    if not recognizes(preset):
         return None
-    found = operations(preset.once(_graphs))
-    return (path.parent, {"do_lower_case": bool(found & _LOWERING)}) if found & _SPLITTING else None
+    path, index = directory / _ASSETS / _VOCABULARY, directory / "variables" / "variables.index"
+    if not _is_vocabulary(path):
+        return _beside(directory, index) if index.is_file() else None
+    if found := _of_preprocessor(path, preset.once(_graphs)):
+        return found
+    if index.is_file() and (lowers := TensorFlowFile(index).read_bool(_LOWERS)) is not None:
+        return path.parent, {_LOWERS: lowers}
+    if not preset.has(TOKENIZER_CONFIG):
+        raise ValueError(
+            f"{path} is a vocabulary, but nothing in {directory} says whether texts are lower-cased first: write "
+            f'{{"do_lower_case": true}}, or false for a cased model, into {directory / TOKENIZER_CONFIG}'
+        )
+    return path.parent, None
+
+
+def _is_vocabulary(path: Path) -> bool:
+    return path.is_file() and "[CLS]" in files.split_lines(files.read_text(path))
+
+
+def _of_preprocessor(path: Path, graphs: Any) -> tuple[Path, dict[str, Any]] | None:
+    """Makes the result of `tokenizer_assets` for a graph that splits texts; None for another."""
+    found = operations(graphs)
+    return (path.parent, {_LOWERS: bool(found & _LOWERING)}) if found & _SPLITTING else None
+
+
+def _beside(directory: Path, index: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Finds the vocabulary of the preprocessor beside an encoder, which has a token for each row of its embeddings."""
+    file, found = open_by_variable(TensorFlowFile(index)), {}
+    rows = {file.shape(name)[0] for name in file.names if re.search(r"word(_embeddings)?/embeddings$", name)}
+    for path in sorted(directory.absolute().parent.glob(f"*/{_ASSETS}/{_VOCABULARY}")):
+        graph = path.parent.parent / MODEL
+        if graph.is_file() and _is_vocabulary(path) and {len(files.split_lines(files.read_text(path)))} == rows:
+            graphs = read_graphs(graph)
+            if root_parts(graphs) >= PREPROCESSOR and (each := _of_preprocessor(path, graphs)):
+                found.setdefault((files.read_text(path), each[1][_LOWERS]), each)
+    if len(found) > 1:
+        names = listed([str(each.parent) for each, _ in found.values()])
+        raise ValueError(
+            f"{directory} has no vocabulary, and beside it are several preprocessors that could be its own: {names}; "
+            f"copy {_ASSETS}/{_VOCABULARY} of the right one to it, with a {TOKENIZER_CONFIG}: "
+            '{"do_lower_case": true}, or false for a cased model'
+        )
+    for folder, _ in found.values():
+        warnings.warn(f"{directory} has no vocabulary: that of {folder.parent} is taken", stacklevel=2)
+    return next(iter(found.values()), None)
 
 
 def _graphs(preset: PresetFiles) -> Any:
@@ -254,6 +311,12 @@ def read_graphs(path: Path) -> Any:
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")
     return model
+
+
+def root_parts(model: Any) -> set[str]:
+    """Lists the attributes of the object in a SavedModel."""
+    objects = model.meta_graphs[0].object_graph_def.nodes
+    return {child.local_name for child in objects[0].children} if objects else set()
 
 
 def nodes(graph: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from keras_bert.formats import tensorflow_messages
 from keras_bert.formats.checkpoint import JoinedFile
 from keras_bert.formats.tensorflow_index import TensorFlowIndex
 from keras_bert.shapes import Shape
+
+T = TypeVar("T")
 
 _MAX_BUFFERED = 1 << 26  # a writer saves a part of a checkpoint when it holds more numbers than this in memory
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -53,12 +55,20 @@ class TensorFlowFile:
 
     def read_string(self, name: str) -> bytes:
         """Reads a tensor of one string, without TensorFlow. Raises as `read`."""
+        return self._read_alone(self._index.read_string, name)
+
+    def _read_alone(self, read: Callable[[str], T], name: str) -> T:
         self._check_values()
         try:
-            return self._index.read_string(name)
+            return read(name)
         except (KeyError, OSError) as error:
             files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
+
+    def read_bool(self, name: str) -> bool | None:
+        """Reads a truth value by the last attribute of its object path, without TensorFlow; None without one."""
+        key = next((each for each in self.names if f"/{each}".endswith(f"/{name}/.ATTRIBUTES/VARIABLE_VALUE")), None)
+        return None if key is None else self._read_alone(self._index.read_bool, key)
 
     def _check_values(self) -> None:
         if self.size is None:

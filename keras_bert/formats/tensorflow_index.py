@@ -48,20 +48,34 @@ class TensorFlowIndex:
 
     def read_string(self, name: str) -> bytes:
         """Reads a tensor of one string. Raises OSError without the file of its value, ValueError if damaged."""
+        content = self._read_scalar(name, tensorflow_messages.STRING, "string")
+        # Its length, a checksum of that, and its bytes. The checksum of all takes the length as four bytes.
+        length, start = _varint(content, 0)
+        checked = length.to_bytes(8, "little")[:4] + content[start:]
+        if len(content) != start + 4 + length:
+            raise ValueError(f"{self.path} has not the bytes of {name}")
+        self._check(name, checked)
+        return content[start + 4 :]
+
+    def read_bool(self, name: str) -> bool:
+        """Reads a tensor of one truth value. Raises as `read_string`."""
+        content = self._read_scalar(name, tensorflow_messages.BOOL, "truth value")
+        self._check(name, content)
+        return content != b"\0"
+
+    def _read_scalar(self, name: str, dtype: int, title: str) -> bytes:
         entry = self._entries[name]
-        if entry.dtype != tensorflow_messages.STRING or entry.shape.dim:
-            raise ValueError(f"{name} is not one string")
+        if entry.dtype != dtype or entry.shape.dim:
+            raise ValueError(f"{name} is not one {title}")
         path = self.path.with_name(f"{self.path.stem}.data-{entry.shard_id:05d}-of-{self.num_shards:05d}")
         files.check_file(path)
         with path.open("rb") as file:
             file.seek(entry.offset)
-            content = file.read(min(entry.size, files.MOST_GRAPH_BYTES))
-        # Its length, a checksum of that, and its bytes. The checksum of all takes the length as four bytes.
-        length, start = _varint(content, 0)
-        checked = length.to_bytes(8, "little")[:4] + content[start:]
-        if len(content) != start + 4 + length or _masked_checksum(checked) != entry.crc32c:
-            raise ValueError(f"{path} has not the bytes of {name}")
-        return content[start + 4 :]
+            return file.read(min(entry.size, files.MOST_GRAPH_BYTES))
+
+    def _check(self, name: str, content: bytes) -> None:
+        if _masked_checksum(content) != self._entries[name].crc32c:
+            raise ValueError(f"{self.path} has not the bytes of {name}")
 
 
 def _pairs(content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:

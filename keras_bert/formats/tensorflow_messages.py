@@ -55,7 +55,7 @@ DTYPES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 6: "int8", 7: "string", 9: "int64", 10: "bool", 14: "bfloat16",
     19: "float16", 20: "resource", 21: "variant",
 }  # fmt: skip
-STRING, BFLOAT16 = 7, 14
+STRING, BOOL, BFLOAT16 = 7, 10, 14
 
 
 @functools.cache

@@ -92,6 +92,8 @@ A span scores its start logit plus its end logit. There is no answer if this sum
 span's, is above {threshold}.
 """
 _LOAD = """
+With keras_bert, which installs TensorFlow:
+
 ```python
 from keras_bert.runtimes import load
 
@@ -99,10 +101,10 @@ outputs = load(".")({texts})
 for name, output in outputs.items():
     print(name, output.shape)
 ```
-
-Without keras_bert:
 """
 _PROGRAM = """
+`pip install {package} tokenizers numpy` is all that this program needs:
+
 ```python
 import numpy as np
 {import_runtime}
@@ -131,13 +133,12 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     if preprocessor is None:
         return readme
     are_pairs = len(getattr(packed.model, "text_names", ("text",))) > 1
-    if runtime.can_load:
-        readme += _LOAD.format(texts=(_TEXTS, _SECOND_TEXTS) if are_pairs else _TEXTS)
     tokenizer = preprocessor.tokenizer
     padding = f"pad_id={tokenizer.pad_token_id}, pad_token={tokenizer.special_tokens['pad_token']!r}"
     attributes = zip(names, ("ids", "attention_mask", "type_ids"), strict=False)
     import_runtime, _, run = runtime.program.partition("\n")
-    return readme + _PROGRAM.format(
+    readme += _PROGRAM.format(
+        package=runtime.package,
         import_runtime=import_runtime,
         longest=length or preprocessor.longest,
         padding=f"{padding}, length={length}" if length else padding,
@@ -145,6 +146,7 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
         values=", ".join(f'"{name}": [text.{each} for text in texts]' for name, each in attributes),
         run=run,
     )
+    return readme + (_LOAD.format(texts=(_TEXTS, _SECOND_TEXTS) if are_pairs else _TEXTS) if runtime.can_load else "")
 
 
 def write(

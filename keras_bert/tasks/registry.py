@@ -53,21 +53,25 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
             if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
                     f"{preset.handle} is not a fine-tuned classifier, tagger or question answerer; fine-tune a model "
-                    "first"
+                    f"first{'; for a [MASK], use fill' * ('masked_lm' in preset.checkpoint.heads)}"
                 )
             task = tasks.BertNextSentence
         return task.from_preset(preset, **arguments)
 
 
+def is_masked_lm(preset: Preset) -> bool:
+    """Checks whether a preset is a masked language model that is not fine-tuned."""
+    return "masked_lm" in preset.checkpoint.heads and saved.task_of(preset) == "BertSentenceEncoder"
+
+
 def is_measured_on_text(handle: str | Path | Preset, path: str | Path, format: str | None) -> bool:
     """Checks whether a file holds text for a preset that is a masked language model, not fine-tuned; not a table."""
     with Preset.open(handle) as preset:
-        heads = preset.checkpoint.heads
-        if "masked_lm" not in heads or saved.task_of(preset) != "BertSentenceEncoder":
+        if not is_masked_lm(preset):
             return False
         if Path(path).is_dir() or table_formats.format_of(path, format) is None:
             return True
-        if "next_sentence" not in heads:
+        if "next_sentence" not in preset.checkpoint.heads:
             raise ValueError(
                 f"{path} is a table, but {preset.handle} is a masked language model, not fine-tuned: it is measured on "
                 "text, a file or a directory of .txt files"

@@ -18,7 +18,7 @@ They sat on the bank of the river. No word here.
 def test_page(run, tmp_path):
     path = tmp_path / "bank.html"
     result = run("senses", "bank", "--output", path, input=TEXT)
-    assert result.output == ""
+    assert result.output == f"{path}: 3 occurrences of bank\n"
     html = path.read_text("utf-8")
     assert not re.search(r"https?:|src=|<script", html)
     svg = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
@@ -42,7 +42,8 @@ def test_json_lines(run, tmp_path):
 
 def test_picture(run, tmp_path):
     pytest.importorskip("matplotlib")
-    assert run("senses", "bank", "--output", tmp_path / "bank.png", input=TEXT).output == ""
+    result = run("senses", "bank", "--output", tmp_path / "bank.png", input=TEXT)
+    assert result.output.endswith("bank.png: 3 occurrences of bank\n")
     assert (tmp_path / "bank.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -54,7 +55,7 @@ def test_labels_of_a_table(run, tmp_path):
     options = ("--file", tmp_path / "bank.csv", "--text-column", "sentence", "--label-column", "sense")
     *rows, _ = json_lines(run("senses", "bank", *options).stdout)
     assert [row["label"] for row in rows] == ["<money>", "$river_", "$river_"]
-    assert run("senses", "bank", *options, "--output", tmp_path / "bank.html").output == ""
+    run("senses", "bank", *options, "--output", tmp_path / "bank.html")
     html = (tmp_path / "bank.html").read_text("utf-8")
     assert re.findall('<circle class="(c.)"', html) == ["c1", "c0", "c0"]
     assert '<p><span class="c0">●</span> $river_ <span class="c1">●</span> &lt;money&gt;. The mean cosine' in html

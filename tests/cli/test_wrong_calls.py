@@ -28,12 +28,16 @@ FILES = {
     "damaged/config.json": '{"model_type": "bert", ',
     "strange/config.json": '{"model_type": "mamba"}',
     "damaged-index/index.db": "{",
+    "interrupted/training/state.safetensors": "",
 }
 PRESETS = {  # a handle that is no preset -> what the message names
     "nowhere": "'nowhere' is neither a directory nor a known preset",
     "empty": "empty has no config.json",
     "damaged": "damaged/config.json",
     "strange": "mamba",
+    "interrupted": "it is unfinished; resume it with the command that began it",
+    "bert-boks": "did you mean 'bert-books'?",
+    "./strnge": "did you mean 'strange'?",
     "table.csv": "'table.csv' is a file",
     "hf://one": "hf://one",
 }
@@ -118,6 +122,14 @@ WRONG = {  # a command -> what the message names
         for file, text in (IS | TABLES).items()
         if file in files
     },
+    # What comes first is missing.
+    "fill 'The capital of France'": "is a text, and MODEL, which comes first, is missing: keras-bert fill",
+    "predict 'a text'": "MODEL, which comes first, is missing: keras-bert predict [OPTIONS] MODEL [TEXT]...",
+    "evaluate table.csv": "'table.csv' is a file, and MODEL, which comes first, is missing",
+    "search 'a text'": "DIR, which comes first, is missing",
+    **{f"{each} bert-books text": "--preset bert-books" for each in ("encode", "tokenize", "similarity")},
+    "summary bert_base": "did you mean 'bert-base'?",
+    "predict bert-books 'the [MASK] rains'": "bert-books 'the [MASK] rains'",
     # Paths.
     **{f"{command} --file nowhere.txt": "cannot read nowhere.txt" for command in READS_LINES},
     **{f"{command} 1 --file -": "not both" for command in ("encode", "tokenize", "detokenize", "similarity")},
@@ -141,6 +153,8 @@ WRONG = {  # a command -> what the message names
     "distill pretrain nowhere.txt --teacher all-MiniLM-L6-v2 --num-layers 1 --steps 1 --output new": "nowhere.txt",
     _PRETRAIN.replace("texts.txt", "nowhere.txt"): "nowhere.txt",
     _PRETRAIN.replace("vocab.txt", "nowhere.txt"): "nowhere.txt",
+    _PRETRAIN.replace("vocab.txt", "paper.pdf"): "paper.pdf is a PDF; expected a vocabulary",
+    "summary paper.pdf": "'paper.pdf' is a file, a PDF",
     f"{_PRETRAIN} --eval nowhere.txt": "nowhere.txt",
     _PRETRAIN.replace("tiny", "nowhere.json"): "nowhere.json",
     f"{_PRETRAIN} --preset {_MODEL}": "--size, for new weights, or --preset",
@@ -297,7 +311,7 @@ def outcomes(tmp_path_factory, classifier):
     """The exit code and the message of each wrong command, all run in a folder with `FILES`."""
     folder = tmp_path_factory.mktemp("wrong")
     for name, text in FILES.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     commands = [shlex.split(command.format(classifier=classifier)) for command in WRONG]
     result = subprocess.run(

@@ -129,7 +129,8 @@ def test_tasks_and_the_programs_in_the_readme(form, task, export_of, tmp_path, m
     model, directory = export_of(form, task)
     check(form, directory, model, [(1, 5), (2, model.encoder.config.max_positions), (7, 33)], TASKS[task][2])
     programs = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.DOTALL)
-    assert len(programs) == (1 if form == "litert" else 2)  # with this package, and without it
+    assert len(programs) == (1 if form == "litert" else 2)  # without this package, then with it
+    assert "keras" not in programs[0]
     monkeypatch.chdir(directory)
     printed = []
     for program in programs:
