@@ -227,6 +227,8 @@ def _add_runtime(name: str) -> None:
         output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, no_answer_threshold: float | None,
         **settings: Any,
     ) -> None:  # fmt: skip
+        if encoder and no_answer_threshold is not None:
+            raise Misuse("--no-answer-threshold is for answers, and --encoder exports hidden states")
         _check_output(output, runtime.file, overwrite)
         threshold = threshold_argument(preset, no_answer_threshold)
         with quiet_imports():
