@@ -87,7 +87,7 @@ def with_options(message: str) -> str:
 
 def _column_advice(message: str, context: click.Context) -> str:
     """Names the option that chooses a column, if a file lacks the one that is the default."""
-    lacking = re.search(r"(?:no column|no) '(\w+)'; its (?:columns|keys) are (?!.*; did you mean)", message)
+    lacking = re.search(r"no column '(\w+)'; its columns are (?!.*; did you mean)", message)
     for parameter in context.command.params if lacking else ():
         name = parameter.name or ""
         default = "label" if name == "label_column" else parameter.default

@@ -142,6 +142,7 @@ class BertReranker(BertTask):
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
+        warn_if_untrained(self)
         is_one, pairs = one_or_many(text, text_pair)
         scores = self.scores_of(self._logits(pairs, batch_tokens, progress))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
@@ -189,6 +190,7 @@ class BertReranker(BertTask):
         """
         if top_k is not None:
             check_top_k(top_k)
+        warn_if_untrained(self)
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
         pairs = [Pair(each, text) for each, texts in zip(queries, lists, strict=True) for text in texts]
         logits = self._logits(pairs, batch_tokens, progress)
@@ -203,7 +205,6 @@ class BertReranker(BertTask):
         self, pairs: Iterable[str] | list[Pair], batch_tokens: int = 1024, progress: bool | None = False
     ) -> np.ndarray:
         """Computes the logits of pairs, float32 `[pairs]`."""
-        warn_if_untrained(self)
         return np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
 
     def scores_of(self, logits: Tensor) -> Tensor:
@@ -251,6 +252,7 @@ class BertReranker(BertTask):
 
     def answers(self, x: Texts, progress: bool | None = None) -> list[float | list[float]]:
         """Computes the logit of each pair; for lists, those of all passages of each query."""
+        warn_if_untrained(self)
         queries, *passages = self.columns(x)
         logits = [self._logits(one_or_many(queries, each)[1], progress=progress) for each in passages]
         return (logits[0] if len(logits) == 1 else np.stack(logits, axis=1)).tolist()

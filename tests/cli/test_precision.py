@@ -75,12 +75,15 @@ def test_no_option_is_advised_that_there_is_not(run, fails, classifier, tmp_path
         "1,good\n2,bad\n": "no column 'text'; its columns are '1', 'good'",
     }.items():
         given.write_text(text)
-        for each in (("summary", classifier), ("predict", classifier, "good")):  # one has --skip-bad, for another file
-            assert fails(*each, *command).endswith(message)
+        # One has --skip-bad, for another file, and --text-column, for this one.
+        for each in (("summary", classifier), ("predict", classifier, "good")):
+            advice = "; choose one with --text-column" if each[0] == "predict" else ""
+            assert fails(*each, *command).removesuffix(advice).endswith(message)
     given.write_text("query,positive\n,b\na,b\n")
     message = fails("mine", given, "--output", tmp_path / "new.jsonl")
     assert message.endswith("1 of 2 rows cannot be used: line 2: query is empty. Fix the file")
-    assert fails("embed", tmp_path / "given.csv", "--output", tmp_path / "new").endswith("'query', 'positive'")
+    message = fails("embed", given, "--output", tmp_path / "new")
+    assert message.endswith("'query', 'positive'; choose one with --text-column")
 
 
 @pytest.mark.slow

@@ -273,7 +273,7 @@ def test_a_corpus_that_cannot_be_indexed_is_refused(corpus, tmp_path, small_pres
         ("none.txt", {}, FileNotFoundError, ["none.txt"]),
         ("blank.txt", {}, ValueError, ["blank.txt", "empty"]),
         ("rows.jsonl", {}, ValueError, ["rows.jsonl", "1 of 2 rows", "line 2", "text is 5"]),
-        ("rows.jsonl", {"text_column": "body"}, ValueError, ["rows.jsonl", "2 of 2 rows", "line 1", "'body'"]),
+        ("rows.jsonl", {"text_column": "body"}, ValueError, ["rows.jsonl", "'body'", "'text', 'id'"]),
         ("ids.jsonl", {"id_column": "id"}, ValueError, ["ids.jsonl", "id", "'7'", "twice", "1 and 2"]),
         ("ids.jsonl", {"id_column": "name"}, ValueError, ["ids.jsonl", "line 1", "'name'"]),
         ("sentences.txt", {"stored": "int4"}, ValueError, ["stored", "'int4'", "float32 or int8"]),
