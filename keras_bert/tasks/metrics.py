@@ -258,9 +258,10 @@ def exact_matches(answers: Sequence[Sequence[str]], predictions: Sequence[str]) 
 def _best_threshold(
     values: list[float], predictions: Sequence[str], no_answer_scores: Sequence[float], answerable: np.ndarray
 ) -> tuple[float, float]:
-    """Finds the best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
+    """Finds the best score over all thresholds, in percent, and its threshold."""
     current = best = float((~answerable).sum())  # the threshold is below all scores: no question is answered
-    threshold = 0.0
+    lowest = float(min(no_answer_scores))
+    threshold = 0.0 if lowest > 0 else lowest - 1.0  # the official script says 0.0, though scores may be negative
     for index in sorted(range(len(values)), key=lambda index: no_answer_scores[index]):
         # The threshold rises to this question's score, so this question is answered too. Equal scores count one by one,
         # as in the official script.

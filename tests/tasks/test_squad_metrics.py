@@ -55,7 +55,10 @@ def test_thresholds():
     # An empty prediction is right for a question without an answer, above the threshold and below.
     scores = squad_v2([["one"], []], ["one", ""], [0.5, 0.1])
     assert (scores["best_exact"], scores["best_exact_thresh"]) == (100, 0.5)
-    assert squad_v2([[]], ["one"], [0.5])["best_exact_thresh"] == 0  # to answer nothing is best
+    for score in (0.5, 0.0, -7.5):  # to answer nothing is best
+        measures = squad_v2([[]], ["one"], [score])
+        assert squad_v2([[]], ["one"], [score], measures["best_exact_thresh"])["exact"] == measures["best_exact"] == 100
+    assert squad_v2([[]], ["one"], [0.5])["best_exact_thresh"] == 0  # as in the official script
 
 
 def predictions_like(questions, seed):

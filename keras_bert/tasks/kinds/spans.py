@@ -50,11 +50,7 @@ class Spans(Kind[list[SpanAnswer]]):
             return {}
         if answers is None:
             return {"no_answer_threshold": 0.0}
-        # If it is best to answer nothing, SQuAD's script says 0.0, whatever the scores are.
-        below_all = min(ranked[0]["no_answer_score"] for ranked in answers) - 1.0
-        thresholds = (self.score(answers, labels).measures["best_f1_thresh"], below_all)
-        f1_at = {each: Spans(each).score(answers, labels).measures["f1"] for each in thresholds}
-        return {"no_answer_threshold": max(thresholds, key=f1_at.__getitem__)}
+        return {"no_answer_threshold": self.score(answers, labels).measures["best_f1_thresh"]}
 
     def with_settings(self, settings: Mapping[str, Any]) -> Spans:
         return dataclasses.replace(self, **settings)
