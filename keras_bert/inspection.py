@@ -44,7 +44,11 @@ from keras_bert.task_table import HEADS, TASKS
 
 # Class -> the command that uses its model, {} is the path.
 _COMMANDS = {
-    **{task.model: 'keras-bert predict {} "a text"' for task in TASKS if task.is_found},
+    **{
+        task.model: "keras-bert predict {} " + ("--file FILE" if re.search(r'\("[^"]*", ', task.call) else '"a text"')
+        for task in TASKS
+        if task.is_found
+    },
     "BertSentenceEncoder": 'keras-bert encode "a text" --preset {}',
     "BertMaskedLM": 'keras-bert fill {} "a text with a [MASK]"',
 }

@@ -35,6 +35,7 @@ TEXTS_AT_A_TIME = 2048
 ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and "xlsx", whose writer must be closed
 _FORMAT_OF_EXTENSION = {
     **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
+    **{suffix: suffix for suffix in table_formats.FORMATS["xlsx"].suffixes if suffix != ".xlsx"},  # of older programs
     **{".json": "json", ".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".gz": "gz"},
 }
 RAW_CELLS = "keras_bert.raw_cells"  # the key of the option --raw-cells in click's `Context.meta`

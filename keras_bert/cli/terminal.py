@@ -90,7 +90,7 @@ def _column_advice(message: str, context: click.Context) -> str:
     lacking = re.search(r"no column '(\w+)'; its columns are (?!.*; did you mean)", message)
     for parameter in context.command.params if lacking else ():
         name = parameter.name or ""
-        default = "label" if name == "label_column" else parameter.default
+        default = parameter.default if isinstance(parameter.default, str) else name.removesuffix("_column")
         is_default = context.get_parameter_source(name) in (None, ParameterSource.DEFAULT)
         if lacking and name.endswith("_column") and default == lacking[1] and is_default:
             return f"; choose one with {parameter.opts[0]}"

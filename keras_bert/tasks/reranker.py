@@ -260,4 +260,7 @@ class BertReranker(BertTask):
 
 def _check_pairs(are_pairs: bool) -> None:
     if not are_pairs:
-        raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")
+        raise ValueError(
+            "this model takes pairs, a query and a passage: a tuple of two, (queries, passages), or of a table also a "
+            "text_pair_column"
+        )
