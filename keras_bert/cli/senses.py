@@ -8,6 +8,7 @@ table whose rows have a text and a label, such as the sense of the word. In the 
 \b
 Example:
   $ cat reviews.txt | keras-bert senses is --output is.html
+  is.html: 2 occurrences of is
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_misuse_ends_all(launch, tmp_path):
     output, said = told_by(process)
     assert (process.returncode, output) == (2, "")
     lines = said.splitlines()
-    assert any(line.endswith("] Error: no.csv: No such file or directory") for line in lines)
+    assert any(line.endswith("] Error: there is no file no.csv") for line in lines)
     assert lines[-1].endswith("ended with code 2; all workers ended")
     assert "all resume" not in said
 

@@ -102,7 +102,9 @@ def test_pairs(run, fails, pairs, tmp_path):
     )
     given.write_text("question\tcontext\nwho?\tthe cat\n")
     message = fails(*command, given)
-    assert message == f"{given} has no column 'text'; its columns are 'question', 'context'"
+    assert message == (
+        f"{given} has no column 'text'; its columns are 'question', 'context'; choose one with --text-column"
+    )
     columns = ("--text-column", "question", "--text-pair-column", "context")
     renamed = tmp_path / "renamed.jsonl"
     renamed.write_text(json.dumps({"question": "good", "context": "bad"}))
