@@ -21,23 +21,12 @@ from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
-from keras_bert.formats import (
-    Preset,
-    hugging_face,
-    hugging_face_byte_pairs,
-    hugging_face_unigram,
-    hugging_face_wordpiece,
-    model_files,
-    recognition,
-    saved,
-    saved_model,
-    sentence_transformers,
-    sentencepiece_model,
-    transformers_tensorflow,
-)
-from keras_bert.formats.tensorflow_file import open_variables
-from keras_bert.formats.tensorflow_messages import BFLOAT16, DTYPES
-from keras_bert.formats.tokenizer_files import tokens_of
+from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved, sentence_transformers
+from keras_bert.formats.tensorflow import old_transformers, saved_model
+from keras_bert.formats.tensorflow.bundle import open_variables
+from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
+from keras_bert.formats.tokenizers import byte_pairs, sentencepiece_model, unigram, wordpiece
+from keras_bert.formats.tokenizers.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
 from keras_bert.search import database
 from keras_bert.task_table import HEADS, TASKS
@@ -59,9 +48,9 @@ _CONVERT = "keras-bert convert {} new --check"
 _TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
 _FINE_TUNE = "keras-bert finetune classify --train FILE --preset {} --output new"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
-    "WordPiece": ("WordPieceTokenizer", hugging_face_wordpiece.read_files),
-    "BPE": ("BytePairTokenizer", hugging_face_byte_pairs.read_files),
-    "Unigram": ("SentencePieceTokenizer", hugging_face_unigram.read_files),
+    "WordPiece": ("WordPieceTokenizer", wordpiece.read_files),
+    "BPE": ("BytePairTokenizer", byte_pairs.read_files),
+    "Unigram": ("SentencePieceTokenizer", unigram.read_files),
 }
 # Format -> what a model in it is, if nothing says more.
 _FORMATS = {"tf1": "Google's checkpoint of TensorFlow 1", "garden": "a checkpoint of TF Model Garden"}
@@ -545,7 +534,7 @@ def _h5(found: Inspection) -> None:
     else:
         found.what = "a whole model of Keras (HDF5)"
         _add_layers(found, files.parse_json(model), version or "3")
-    if transformers_tensorflow.has_lists(file.names):
+    if old_transformers.has_lists(file.names):
         found.what += ", written with transformers 4"
         found.commands = [
             "copy config.json and the tokenizer's files of the model that it was made from to a new directory, old",

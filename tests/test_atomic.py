@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert import files
 from keras_bert.embedding.file_embedding import VectorStore
-from keras_bert.formats.tensorflow_file import write_tensorflow
+from keras_bert.formats.tensorflow.bundle import write_tensorflow
 from keras_bert.training.run import Run, save_state
 
 from .support.messages import error_names

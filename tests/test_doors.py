@@ -18,7 +18,7 @@ SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
 
 def missing_files(text):
     """The files named in backticks, in links, and in commands, that are neither in the repository nor beside the one
-    named before, as in `keras_bert/formats/bert_families.py` or `rotary_families.py`."""
+    named before, as in `keras_bert/formats/preset.py` or `saved.py`."""
     missing, folder = [], ROOT
     for name in re.findall(r"(?:[`(]|\s)(\.?\w[\w./-]*(?:\.(?:py|md|cfg|yaml)|/run|/))(?=[`)\s,;]|$)", text):
         if (ROOT / name).exists():
@@ -37,7 +37,7 @@ def test_targets_and_files_that_a_page_names_exist(page):
 
 
 def test_a_missing_file_is_seen():
-    text = "`keras_bert/formats/bert_families.py`, `rotary_families.py`, `made_up.py`; [it](docs/no.md), `.ci/run`"
+    text = "`keras_bert/formats/preset.py`, `saved.py`, `made_up.py`; [it](docs/no.md), `.ci/run`"
     assert missing_files(text) == ["made_up.py", "docs/no.md"]
 
 

@@ -2,9 +2,9 @@
 
 The package handles names and arrays; it builds no Keras layers.
 
-Each format is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
-cross_encoder, sparse_encoder. A format has a `FamilyTable` for each family. weight_files and tensorflow_file read and
-write the arrays.
+Each format is a module: hugging_face, keras_hub, sentence_transformers, cross_encoder, sparse_encoder, and those in
+tensorflow/. `families/` has what is special about each family, `tokenizers/` their files. weight_files and
+tensorflow/bundle read and write the arrays.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, model_card, model_files, tf1
+from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES, check_storable
 from keras_bert.formats.preset import Preset, parse_config
 from keras_bert.formats.readers import READERS
+from keras_bert.formats.tensorflow import tf1
 
 __all__ = [
     "FAMILIES",

@@ -18,7 +18,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats.family import FamilyTable, Names
+from keras_bert.formats.families.table import FamilyTable, Names
 from keras_bert.shapes import Shape, shapes
 
 # A file may need at most this many bytes in memory per byte on disk. Compressed and float16 files grow when they are

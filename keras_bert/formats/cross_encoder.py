@@ -16,7 +16,6 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
-from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
     LENGTH,
     MODULES,
@@ -25,6 +24,7 @@ from keras_bert.formats.sentence_transformers import (
     find_max_length,
     kind_of,
 )
+from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.presets import PresetFiles
 
 _KEY = "sbert_ce_default_activation_function"

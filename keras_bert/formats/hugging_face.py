@@ -13,11 +13,12 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats import recognition, transformers_tensorflow
+from keras_bert.formats import recognition
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
-from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.tensorflow_file import by_version, is_saved_model, open_variables
+from keras_bert.formats.families.table import FamilyTable
+from keras_bert.formats.tensorflow import old_transformers
+from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
 from keras_bert.task_table import HEADS
@@ -67,10 +68,10 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         raise recognition.missing_error(preset.directory, *_OPENERS, advice="copy the model's weights there")
     table, file = table_of(config), weights()
     classes: Iterable[str] = values.get("architectures") or ()
-    if transformers_tensorflow.is_tensorflow(file.names):
-        table = transformers_tensorflow.table_of(table)
-        file, spellings = transformers_tensorflow.spelled(file, config, table)
-        classes, extras = transformers_tensorflow.scopes(file.names) or classes, transformers_tensorflow.UNUSED
+    if old_transformers.is_tensorflow(file.names):
+        table = old_transformers.table_of(table)
+        file, spellings = old_transformers.spelled(file, config, table)
+        classes, extras = old_transformers.scopes(file.names) or classes, old_transformers.UNUSED
     else:
         spellings, extras = {_table_name(name, table): name for name in file.names}, _BUFFERS
     return Checkpoint(
@@ -106,7 +107,7 @@ def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:
 def _is_saved_model(preset: PresetFiles) -> bool:
     """Checks whether a preset's directory is a SavedModel of a class of transformers."""
     directory = preset.directory
-    return is_saved_model(directory) and transformers_tensorflow.has_lists(open_variables(directory).names)
+    return is_saved_model(directory) and old_transformers.has_lists(open_variables(directory).names)
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import without_effect
-from keras_bert.formats.bert_families import without_equal_sizes
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.family import Dialect, FamilyTable, check_fixed_values
+from keras_bert.formats.families import without_effect
+from keras_bert.formats.families.bert import without_equal_sizes
+from keras_bert.formats.families.table import Dialect, FamilyTable, check_fixed_values
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
 from keras_bert.presets import PresetFiles

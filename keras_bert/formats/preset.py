@@ -9,11 +9,12 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, keras_hub, saved_model, sentence_transformers, tf1
+from keras_bert.formats import hugging_face, keras_hub, sentence_transformers
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.readers import READERS
-from keras_bert.formats.tensorflow_file import is_saved_model
-from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tensorflow import saved_model, tf1
+from keras_bert.formats.tensorflow.bundle import is_saved_model
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
 CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration

@@ -16,8 +16,8 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats.family import check_fixed_values, warn_of_unknown
-from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
+from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
 

@@ -20,9 +20,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats.family import check_fixed_values, warn_of_unknown
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, VOCABULARY
-from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
+from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
     LENGTH,
     MODULES,
@@ -35,6 +33,8 @@ from keras_bert.formats.sentence_transformers import (
     read_options,
     refuse_without_modules,
 )
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, VOCABULARY
+from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.presets import PresetFiles
 

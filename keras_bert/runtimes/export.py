@@ -16,8 +16,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
 from keras_bert.formats.saved import write_settings
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
 from keras_bert.runtimes.runtime import Runtime
 from keras_bert.tasks.task import BertTask

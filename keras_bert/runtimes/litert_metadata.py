@@ -14,7 +14,7 @@ import flatbuffers
 
 from keras_bert import undocumented
 from keras_bert.encoder.encoder import NAMES
-from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
+from keras_bert.formats.tokenizers.tokenizer_json import VOCABULARY
 from keras_bert.runtimes.export import PackedModel
 from keras_bert.text import WordPieceTokenizer
 

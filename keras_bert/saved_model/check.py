@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from keras_bert import files
 from keras_bert.counted import counted
-from keras_bert.formats.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, operations, read_graphs
-from keras_bert.formats.tensorflow_file import TensorFlowFile
+from keras_bert.formats.tensorflow.bundle import TensorFlowFile
+from keras_bert.formats.tensorflow.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, operations, read_graphs
 from keras_bert.inference import onednn
 from keras_bert.processors import check_graph
 from keras_bert.saved_model.serving import WARMUP_FILE, versions

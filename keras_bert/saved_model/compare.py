@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.counted import counted
-from keras_bert.formats import Preset, saved_model
+from keras_bert.formats import Preset
+from keras_bert.formats.tensorflow import saved_model
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
 from keras_bert.saved_model.transformers_signature import LOGITS, HeadedEncoder, load_parts

@@ -13,8 +13,8 @@ from keras_bert import files
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats import write_config
-from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
-from keras_bert.formats.saved_model import CONFIG
+from keras_bert.formats.tensorflow.saved_model import CONFIG
+from keras_bert.formats.tokenizers.tokenizer_json import VOCABULARY
 from keras_bert.saved_model import transformers_signature
 from keras_bert.saved_model.saving import (
     StoredWeights,

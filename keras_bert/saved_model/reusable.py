@@ -12,7 +12,7 @@ from keras_bert import files, undocumented
 from keras_bert.counted import listed
 from keras_bert.extras import import_extra
 from keras_bert.formats import recognition
-from keras_bert.formats.saved_model import MODEL
+from keras_bert.formats.tensorflow.saved_model import MODEL
 from keras_bert.processors import check_graph
 from keras_bert.tensors import Tensor
 

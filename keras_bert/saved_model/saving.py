@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_bert import files, undocumented
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats.saved_model import MODEL
+from keras_bert.formats.tensorflow.saved_model import MODEL
 from keras_bert.inference.precision import LOW_PRECISIONS
 from keras_bert.saved_model.hub_layer import HubLayer
 

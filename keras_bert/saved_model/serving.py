@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
-from keras_bert.formats.saved_model import MODEL
+from keras_bert.formats.tensorflow.saved_model import MODEL
 from keras_bert.saved_model import transformers_signature
 from keras_bert.saved_model.saving import (
     Request,

@@ -16,8 +16,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import Preset
-from keras_bert.formats.bert_families import BERT
 from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.families.bert import BERT
 from keras_bert.formats.saved import CRF
 from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.extras import import_extra
-from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
-from keras_bert.formats.hugging_face_tokenizers import TOKENS
-from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.formats import Preset
+from keras_bert.formats.tokenizers import byte_pairs, wordpiece
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.pairs import check_rows, kept_head, kept_tokens, room_of, row_settings
 from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
@@ -36,7 +37,7 @@ _WORDPIECE = {
 _BYTE_PAIRS = {
     "add_prefix_space": False,
     **{"unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"},
-    **hugging_face_byte_pairs.ROBERTA_ARGUMENTS,
+    **byte_pairs.ROBERTA_ARGUMENTS,
 }
 
 
@@ -135,20 +136,20 @@ def _read_tokenizer_json(preset_files: TokenizerFiles, special_tokens_in_text: b
     """Reads or makes a preset's `tokenizer.json`, and reads its pad token."""
     if preset_files.kind == "Unigram":
         # It needs protobuf, as no other tokenizer does.
-        from keras_bert.formats import hugging_face_unigram
+        from keras_bert.formats.tokenizers import unigram
 
-        arguments = hugging_face_unigram.read_files(preset_files)
-        return hugging_face_unigram.json_for_texts(arguments, special_tokens_in_text)
+        arguments = unigram.read_files(preset_files)
+        return unigram.json_for_texts(arguments, special_tokens_in_text)
     if preset_files.kind == "BPE":
-        arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_files(preset_files)
+        arguments = _BYTE_PAIRS | byte_pairs.read_files(preset_files)
         ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
         arguments["vocabulary"] = sorted(ids, key=ids.__getitem__)
         arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
-        content = hugging_face_byte_pairs.tokenizer_json(arguments)
+        content = byte_pairs.tokenizer_json(arguments)
     else:
-        arguments = _WORDPIECE | hugging_face_wordpiece.read_files(preset_files)
+        arguments = _WORDPIECE | wordpiece.read_files(preset_files)
         names = {name: arguments[name] for name in TOKENS}
         added = [*arguments["added_tokens"], *arguments["more_special_tokens"]]
         arguments["vocabulary"] = read_tokens(arguments["vocabulary"], names, added)
-        content = hugging_face_wordpiece.tokenizer_json(arguments)
+        content = wordpiece.tokenizer_json(arguments)
     return content, arguments["pad_token"]

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.formats import hugging_face_byte_pairs
-from keras_bert.formats.hugging_face_tokenizers import TOKENS
-from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers import byte_pairs
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless, numbers_of
 from keras_bert.text.tokenizer import KnownStrings, Tokenizer, Tokens, tokenize_around
@@ -84,7 +84,7 @@ class BytePairTokenizer(Tokenizer):
 
     _LISTS = ("vocabulary", "merges")
     _mask_takes_space = _has_spaces = True
-    _format = hugging_face_byte_pairs
+    _format = byte_pairs
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class BytePairTokenizer(Tokenizer):
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
-        if split not in hugging_face_byte_pairs.SPLIT_PATTERNS:
-            known = ", ".join(hugging_face_byte_pairs.SPLIT_PATTERNS)
+        if split not in byte_pairs.SPLIT_PATTERNS:
+            known = ", ".join(byte_pairs.SPLIT_PATTERNS)
             raise ValueError(f"split is {split!r}; expected one of {known}")
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
@@ -209,7 +209,7 @@ class BytePairTokenizer(Tokenizer):
     @classmethod
     def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
         tokenizer = super()._from_files(preset_files, overrides)
-        for path, merges in hugging_face_byte_pairs.merges_in_files(preset_files):
+        for path, merges in byte_pairs.merges_in_files(preset_files):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
                     f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "

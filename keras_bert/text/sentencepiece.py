@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert import undocumented
-from keras_bert.formats import hugging_face_unigram
-from keras_bert.formats.sentencepiece_model import (
+from keras_bert.formats.tokenizers import unigram
+from keras_bert.formats.tokenizers.sentencepiece_model import (
     BYTE,
     CONTROL,
     FAMILIES,
@@ -98,7 +98,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     _mask_takes_space = True
-    _format = hugging_face_unigram
+    _format = unigram
 
     def __init__(
         self,

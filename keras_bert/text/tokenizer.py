@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
-from keras_bert.formats.hugging_face_tokenizers import TOKENS
-from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 from keras_bert.text.packing import Ids, as_ids, pack
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require

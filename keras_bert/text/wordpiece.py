@@ -10,8 +10,8 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.formats import hugging_face_wordpiece
-from keras_bert.formats.hugging_face_tokenizers import TOKENS, words_before
+from keras_bert.formats.tokenizers import wordpiece
+from keras_bert.formats.tokenizers.tokenizer_json import TOKENS, words_before
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows, tokenize_around
@@ -67,7 +67,7 @@ class WordPieceTokenizer(Tokenizer):
 
     _LISTS = ("vocabulary",)
     is_whole = False  # a vocab.txt does not show whether its end is missing
-    _format = hugging_face_wordpiece
+    _format = wordpiece
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_byte_pairs import SPLIT_PATTERNS, SplitPattern
+from keras_bert.formats.tokenizers.byte_pairs import SPLIT_PATTERNS, SplitPattern
 from keras_bert.text.strings import (
     INVALID_UTF8,
     SPACES,

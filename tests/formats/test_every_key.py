@@ -24,7 +24,7 @@ from keras_bert.formats import (
     sentence_transformers,
     sparse_encoder,
 )
-from keras_bert.formats.tokenizer_files import KNOWN_CONFIG
+from keras_bert.formats.tokenizers.tokenizer_files import KNOWN_CONFIG
 from keras_bert.text import load_tokenizer
 
 from ..support import small

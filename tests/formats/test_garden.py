@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import formats
-from keras_bert.formats import garden, tf1
 from keras_bert.formats.checkpoint import Tensors
-from keras_bert.formats.tensorflow_file import write_object_graph
+from keras_bert.formats.tensorflow import garden, tf1
+from keras_bert.formats.tensorflow.bundle import write_object_graph
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.messages import error_names

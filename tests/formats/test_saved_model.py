@@ -11,8 +11,8 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_bert import BertEncoder, formats
 from keras_bert.encoder.weights import values_by_name
-from keras_bert.formats import garden
 from keras_bert.formats.checkpoint import Tensors
+from keras_bert.formats.tensorflow import garden
 from keras_bert.saved_model import export_encoder, export_preprocessor
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.text import WordPieceTokenizer, load_tokenizer

@@ -22,8 +22,9 @@ from keras_bert import (
 )
 from keras_bert.convert import convert
 from keras_bert.encoder.weights import load_weights
-from keras_bert.formats import Preset, hugging_face, saved_model
-from keras_bert.formats.transformers_tensorflow import spelled, table_of
+from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats.tensorflow import saved_model
+from keras_bert.formats.tensorflow.old_transformers import spelled, table_of
 from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.heads import ClassifierHead
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_bert import formats, presets
 from keras_bert.formats import FAMILIES, hugging_face
-from keras_bert.formats.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
+from keras_bert.formats.tokenizers.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
 
 from .checkpoints import random_weights
 from .reference.bytepair import SYMBOLS

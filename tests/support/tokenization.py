@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.formats.tokenizers.tokenizer_json import template
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
 from .reference import bytepair, wordpiece

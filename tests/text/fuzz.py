@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert import files
-from keras_bert.formats.hugging_face_unigram import json_of_model
+from keras_bert.formats.tokenizers.unigram import json_of_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 
 from ..support import fuzzing, keras_hub, small, tokenization

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from keras_bert.formats.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
+from keras_bert.formats.tokenizers.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 
 from ..support import tokenization

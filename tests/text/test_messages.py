@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.formats.hugging_face_tokenizers import template
-from keras_bert.formats.hugging_face_unigram import json_of_model
-from keras_bert.formats.sentencepiece_model import NORMAL, UNKNOWN, ModelProto, unigram_model
+from keras_bert.formats.tokenizers.sentencepiece_model import NORMAL, UNKNOWN, ModelProto, unigram_model
+from keras_bert.formats.tokenizers.tokenizer_json import template
+from keras_bert.formats.tokenizers.unigram import json_of_model
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.explanation import explain
 from keras_bert.text.words import find_words

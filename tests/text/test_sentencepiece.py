@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from keras_bert.formats.hugging_face_unigram import json_for_texts, json_of_model
+from keras_bert.formats.tokenizers.unigram import json_for_texts, json_of_model
 from keras_bert.runtimes import export_onnx
 from keras_bert.text import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.array_preprocessor import ArrayPreprocessor

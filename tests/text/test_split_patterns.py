@@ -6,7 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_byte_pairs import SPLIT_PATTERNS
+from keras_bert.formats.tokenizers.byte_pairs import SPLIT_PATTERNS
 from keras_bert.text import load_tokenizer
 from keras_bert.text.bytepair import MergeRules
 from keras_bert.text.packing import pack

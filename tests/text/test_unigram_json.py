@@ -6,8 +6,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from keras_bert.formats.hugging_face_unigram import json_of_model
-from keras_bert.formats.sentencepiece_model import read_model
+from keras_bert.formats.tokenizers.sentencepiece_model import read_model
+from keras_bert.formats.tokenizers.unigram import json_of_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 
 from ..support.messages import error_names

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_bert import BertPreprocessor, presets
-from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.formats.tokenizers.tokenizer_json import template
 from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support.messages import error_names

@@ -8,8 +8,8 @@ from typing import Any
 from keras_bert import files, sizes
 from keras_bert.config import check_field
 from keras_bert.counted import counted
-from keras_bert.formats import without_effect
-from keras_bert.formats.bert_families import (
+from keras_bert.formats.families import without_effect
+from keras_bert.formats.families.bert import (
     ACTIVATIONS,
     BERT,
     CLASSIFIER_POOLINGS,
@@ -18,7 +18,7 @@ from keras_bert.formats.bert_families import (
     ROBERTA,
     WITHOUT_POSITIONS,
 )
-from keras_bert.formats.family import Dialect, FamilyTable, newer_keys
+from keras_bert.formats.families.table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
 

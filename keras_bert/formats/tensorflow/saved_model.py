@@ -40,14 +40,15 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats import hugging_face, tensorflow_messages, transformers_tensorflow
+from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families import table_of
-from keras_bert.formats.family import FamilyTable, Layers, Names
-from keras_bert.formats.garden import open_graph
-from keras_bert.formats.graph_heads import GraphHead, find_head
+from keras_bert.formats.families.table import FamilyTable, Layers, Names
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import TensorFlowFile, by_version, open_by_variable, open_variables
+from keras_bert.formats.tensorflow import messages, old_transformers
+from keras_bert.formats.tensorflow.bundle import TensorFlowFile, by_version, open_by_variable, open_variables
+from keras_bert.formats.tensorflow.garden import open_graph
+from keras_bert.formats.tensorflow.graph_heads import GraphHead, find_head
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
 from keras_bert.task_table import HEADS
@@ -124,7 +125,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
             f"{directory} was exported for serving, without its configuration, or in bfloat16 or int8, without float "
             "weights, so it cannot be loaded as a model; load the preset that it was exported from"
         )
-    if transformers_tensorflow.has_lists(file.names):
+    if old_transformers.has_lists(file.names):
         raise ValueError(
             f"{directory} is of transformers, but has no configuration; copy the model's config.json there"
         )
@@ -155,7 +156,7 @@ def add_classifier(preset: PresetFiles, checkpoint: Checkpoint) -> None:
     A classifier of transformers is read by its names. A Keras 2 model with its encoder may have a layer of these names.
     """
     file, heads = checkpoint.file, checkpoint.heads & {*_TASKS}
-    if transformers_tensorflow.scopes(file.names) or not (heads or checkpoint.unexpected):
+    if old_transformers.scopes(file.names) or not (heads or checkpoint.unexpected):
         return
     found = find_head(preset.once(_graphs), checkpoint.names("encoder").get("pooler/kernel", ["none"])[0])
     problem = found if isinstance(found, str) else _inexpressible(found, checkpoint)
@@ -285,7 +286,7 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
     """Finds the `config.json` of a class of transformers in what Keras 2 stored with a SavedModel; None without one."""
     path = directory / "keras_metadata.pb"
     if path.is_file():
-        nodes = tensorflow_messages.parse("KerasMetadata", files.read_whole(path, files.MOST_GRAPH_BYTES)).nodes
+        nodes = messages.parse("KerasMetadata", files.read_whole(path, files.MOST_GRAPH_BYTES)).nodes
     else:  # before TensorFlow 2.5
         path = directory / MODEL
         nodes = [node.user_object for graph in read_graphs(path).meta_graphs for node in graph.object_graph_def.nodes]
@@ -305,7 +306,7 @@ def read_graphs(path: Path) -> Any:
     """Reads a `saved_model.pb`, without TensorFlow. Raises ValueError if it is damaged."""
     content = files.read_whole(path, files.MOST_GRAPH_BYTES)
     try:
-        model = tensorflow_messages.parse("SavedModel", content)
+        model = messages.parse("SavedModel", content)
     except ValueError as error:
         raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
     if not model.meta_graphs:

@@ -13,21 +13,8 @@ from typing import Any, cast
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.family import check_fixed_values
-from keras_bert.formats.hugging_face_tokenizers import (
-    ALL_IN_ONE,
-    ANY_CLASS,
-    CONFIG,
-    STEPS,
-    TOKENS,
-    TYPES,
-    added_entries,
-    mask_with_space,
-    steps_of,
-    template,
-    write_tokenizer,
-)
-from keras_bert.formats.sentencepiece_model import (
+from keras_bert.formats.families.table import check_fixed_values
+from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
     BYTE,
     CHAR,
@@ -50,7 +37,20 @@ from keras_bert.formats.sentencepiece_model import (
     read_pieces,
     unigram_model,
 )
-from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import (
+    ALL_IN_ONE,
+    ANY_CLASS,
+    CONFIG,
+    STEPS,
+    TOKENS,
+    TYPES,
+    added_entries,
+    mask_with_space,
+    steps_of,
+    template,
+    write_tokenizer,
+)
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 _QUOTES = ("``", "''")  # which transformers replaces by " for ALBERT

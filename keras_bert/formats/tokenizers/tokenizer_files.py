@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats import keras_hub, saved_model
-from keras_bert.formats.family import check_fixed_values, warn_of_unknown
-from keras_bert.formats.hugging_face_tokenizers import (
+from keras_bert.formats import keras_hub
+from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.model_files import VOCABULARIES
+from keras_bert.formats.tensorflow import saved_model
+from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
@@ -25,7 +27,6 @@ from keras_bert.formats.hugging_face_tokenizers import (
     steps_of,
     types_of,
 )
-from keras_bert.formats.model_files import VOCABULARIES
 from keras_bert.presets import PresetFiles
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"

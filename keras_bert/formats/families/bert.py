@@ -8,8 +8,8 @@ from typing import Any
 
 from keras_bert.choices import POOLINGS
 from keras_bert.config import check_field
-from keras_bert.formats import without_effect
-from keras_bert.formats.family import Dialect, FamilyTable, newer_keys
+from keras_bert.formats.families import without_effect
+from keras_bert.formats.families.table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import Storage
 from keras_bert.sizes import HEADS
 

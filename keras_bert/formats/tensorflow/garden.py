@@ -10,11 +10,11 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, config_from_shapes, names_of_any_size
-from keras_bert.formats.family import Layers
+from keras_bert.formats.families.table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
+from keras_bert.formats.tensorflow import tf1
+from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 from keras_bert.presets import PresetFiles
 
 _QKV = ("query", "key", "value")

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from keras_bert.formats.tensorflow_messages import DTYPES
+from keras_bert.formats.tensorflow.messages import DTYPES
 
-# Messages of TensorFlow, see `tensorflow_messages`.
+# Messages of TensorFlow, see `messages`.
 Node: TypeAlias = Any
 Function: TypeAlias = Any
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats import tensorflow_messages
+from keras_bert.formats.tensorflow import messages
 
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER, _TRAILER = 48, 5  # bytes
@@ -35,7 +35,7 @@ class TensorFlowIndex:
                 if length > _MAX_EXPANSION * len(content):
                     raise ValueError("its names are too long")
                 kind = "BundleEntry" if name else "BundleHeader"  # the header comes first, under an empty name
-                self._entries[name.decode()] = tensorflow_messages.parse(kind, entry)
+                self._entries[name.decode()] = messages.parse(kind, entry)
         if "" not in self._entries:
             raise ValueError("it has no header")
         self.num_shards = self._entries.pop("").num_shards
@@ -43,12 +43,12 @@ class TensorFlowIndex:
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """The number of each tensor's type; see `tensorflow_messages.DTYPES`."""
+        """The number of each tensor's type; see `messages.DTYPES`."""
         return {name: entry.dtype for name, entry in self._entries.items()}
 
     def read_string(self, name: str) -> bytes:
         """Reads a tensor of one string. Raises OSError without the file of its value, ValueError if damaged."""
-        content = self._read_scalar(name, tensorflow_messages.STRING, "string")
+        content = self._read_scalar(name, messages.STRING, "string")
         # Its length, a checksum of that, and its bytes. The checksum of all takes the length as four bytes.
         length, start = _varint(content, 0)
         checked = length.to_bytes(8, "little")[:4] + content[start:]
@@ -59,7 +59,7 @@ class TensorFlowIndex:
 
     def read_bool(self, name: str) -> bool:
         """Reads a tensor of one truth value. Raises as `read_string`."""
-        content = self._read_scalar(name, tensorflow_messages.BOOL, "truth value")
+        content = self._read_scalar(name, messages.BOOL, "truth value")
         self._check(name, content)
         return content != b"\0"
 

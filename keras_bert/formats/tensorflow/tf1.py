@@ -13,12 +13,12 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats.bert_families import ACTIVATIONS
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
 from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.family import Layers
+from keras_bert.formats.families.bert import ACTIVATIONS
+from keras_bert.formats.families.table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
+from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
 # Name of a configuration file -> the family.

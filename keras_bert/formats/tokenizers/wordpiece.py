@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import (
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
@@ -22,7 +23,6 @@ from keras_bert.formats.hugging_face_tokenizers import (
     words_before,
     write_tokenizer,
 )
-from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 # Argument of WordPieceTokenizer -> key in tokenizer_config.json.
 _NAMES = {

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_bert import files
-from keras_bert.formats import tensorflow_messages
 from keras_bert.formats.checkpoint import JoinedFile
-from keras_bert.formats.tensorflow_index import TensorFlowIndex
+from keras_bert.formats.tensorflow import messages
+from keras_bert.formats.tensorflow.index import TensorFlowIndex
 from keras_bert.shapes import Shape
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
     content = file.read_string(OBJECT_GRAPH)
     try:
-        keys = _keys_by_name(tensorflow_messages.parse("TrackableObjects", content))
+        keys = _keys_by_name(messages.parse("TrackableObjects", content))
     except (ValueError, IndexError) as error:
         raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
     without_value = sorted(name for name, key in keys.items() if key not in file.names)

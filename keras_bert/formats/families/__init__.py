@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from keras_bert.config import BertConfig
-from keras_bert.formats.bert_families import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
-from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT, ULTRABERT
+from keras_bert.formats.families.bert import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
+from keras_bert.formats.families.rotary import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT, ULTRABERT
+from keras_bert.formats.families.table import FamilyTable
 
 # By the `model_type` in config.json.
 FAMILIES = {

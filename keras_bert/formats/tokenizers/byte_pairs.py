@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import (
+from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
+from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
@@ -28,7 +29,6 @@ from keras_bert.formats.hugging_face_tokenizers import (
     types_of,
     write_tokenizer,
 )
-from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 
 @dataclass(frozen=True)

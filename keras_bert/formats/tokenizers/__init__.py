@@ -1,0 +1,1 @@
+"""The files of tokenizers: Hugging Face's and KerasHub's, and SentencePiece models."""
