@@ -22,6 +22,7 @@ from keras_bert.formats import (
     sentence_transformers,
     sparse_encoder,
 )
+from keras_bert.formats.preset import check_format
 from keras_bert.formats.saved import CRF, note
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
@@ -99,7 +100,7 @@ def check(destination: str | Path, format: str) -> None:
     if path.exists() and not files.is_empty_directory(path):
         raise FileExistsError(f"{destination} exists; choose another name")
     files.check_writable(destination)
-    formats.check_format(format)
+    check_format(format)
 
 
 def _tokenizer_of(preset: Preset) -> Tokenizer | None:

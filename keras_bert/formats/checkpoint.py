@@ -19,6 +19,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.families.table import FamilyTable, Names
+from keras_bert.formats.storage import fits, from_file, stored_shapes, to_file
 from keras_bert.shapes import Shape, shapes
 
 # A file may need at most this many bytes in memory per byte on disk. Compressed and float16 files grow when they are
@@ -200,11 +201,11 @@ class Checkpoint:
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
         for weight_name, file_names in names.items():
-            stored = self._storage.stored_shapes(weight_name, expected[weight_name], len(file_names), self.config)
+            stored = stored_shapes(self._storage, weight_name, expected[weight_name], len(file_names), self.config)
             for name, shape in zip(file_names, stored, strict=True):
                 if name not in self._file.names:
                     problems.append(f"{name} is missing")
-                elif not self._storage.fits(weight_name, self._file.shape(name), shape):
+                elif not fits(self._storage, weight_name, self._file.shape(name), shape):
                     problems.append(
                         f"{name} has shape {self._file.shape(name)}, but the configuration asks for {shape}"
                     )
@@ -225,8 +226,8 @@ class Checkpoint:
                 )
 
     def _read(self, weight_name: str, file_names: list[str], shape: Shape) -> np.ndarray:
-        return self._storage.from_file(
-            weight_name, [self._read_float32(name) for name in file_names], shape, self.config
+        return from_file(
+            self._storage, weight_name, [self._read_float32(name) for name in file_names], shape, self.config
         )
 
     def _read_float32(self, name: str) -> np.ndarray:
@@ -425,7 +426,7 @@ class Tensors:
         for part, weight_name, file_names in self._rows:
             shapes_of_part = getattr(weights[part], "shapes", None)  # lazy weights know them without reading the values
             shape = tuple(weights[part][weight_name].shape) if shapes_of_part is None else shapes_of_part[weight_name]
-            stored = table.storage.stored_shapes(weight_name, shape, len(file_names), config)
+            stored = stored_shapes(table.storage, weight_name, shape, len(file_names), config)
             for name, stored_shape in zip(file_names, stored, strict=True):
                 if name in self.shapes:
                     raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")
@@ -434,5 +435,6 @@ class Tensors:
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yields names and values, in the order of `shapes`."""
         for part, weight_name, file_names in self._rows:
-            values = self._storage.to_file(weight_name, self._weights[part][weight_name], len(file_names), self._config)
+            value = self._weights[part][weight_name]
+            values = to_file(self._storage, weight_name, value, len(file_names), self._config)
             yield from zip(file_names, values, strict=True)

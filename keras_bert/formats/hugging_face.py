@@ -15,8 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats import recognition
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
-from keras_bert.formats.families import FAMILIES, table_of
-from keras_bert.formats.families.table import FamilyTable
+from keras_bert.formats.families.table import TABLES, FamilyTable, table_of
 from keras_bert.formats.tensorflow import old_transformers
 from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
@@ -136,13 +135,13 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     """Makes the configuration from the content of a `config.json`. The family is its `model_type`, or "bert"."""
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
-    if family not in FAMILIES:
+    if family not in TABLES:
         hint = ""
         if values.get("auto_map"):
             hint = ", a model with its own Python code (auto_map), which is not run; set the model_type if it is a"
             hint += " known one under another name"
-        raise ValueError(f"{source}: model_type is {family!r}{hint}; supported are {', '.join(FAMILIES)}")
-    return FAMILIES[family].config_of(family, values, source)
+        raise ValueError(f"{source}: model_type is {family!r}{hint}; supported are {', '.join(TABLES)}")
+    return TABLES[family].config_of(family, values, source)
 
 
 def values_of(config: BertConfig) -> dict[str, object]:

@@ -5,17 +5,13 @@ The tokenizer is in `tokenizer.json` (a serialized layer) and `assets/tokenizer`
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.families import without_effect
-from keras_bert.formats.families.bert import without_equal_sizes
-from keras_bert.formats.families.table import Dialect, FamilyTable, check_fixed_values
-from keras_bert.formats.storage import Storage
+from keras_bert.formats.families.table import check_fixed_values, tables
 from keras_bert.formats.weight_files import H5File
 from keras_bert.presets import PresetFiles
 
@@ -49,101 +45,8 @@ _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
 # Names of other arrays: the state of dropout's seeds and of the optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
-_LAYER = "layers/transformer_encoder_{i}"
-_POSITIONS = "layers/token_and_position_embedding"
 _TASK = "task/"  # begins the table's names of weights in the task's file
-_HEAD = f"{_TASK}layers/masked_lm_head"
-_NORM = {"embeddings/norm": "layers/layer_normalization"}
-_NO_SEGMENTS = {
-    "embeddings/word": f"{_POSITIONS}/token_embedding",
-    "embeddings/position": f"{_POSITIONS}/position_embedding",
-    **_NORM,
-}
-_MASKED_LM = {
-    "transform": f"{_HEAD}/_intermediate_dense",
-    "norm": f"{_HEAD}/_intermediate_layer_norm",
-    "bias": f"{_HEAD}/vars/0",
-}
-_TWO_LAYERS = {"masked_lm": _MASKED_LM, "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"}}
-_BERT = FamilyTable(
-    classes="Bert",
-    config={
-        "vocab_size": "vocabulary_size",
-        "num_layers": "num_layers",
-        "num_heads": "num_heads",
-        "hidden_size": "hidden_dim",
-        "intermediate_size": "intermediate_dim",
-        "hidden_dropout": "dropout",
-        "attention_dropout": "dropout",
-        "max_positions": "max_sequence_length",
-        "type_vocab_size": "num_segments",
-        "embedding_size": "embedding_dim",
-        "num_groups": "num_groups",
-    },
-    values={"activation": "gelu_tanh"},
-    fixed_values={"num_inner_repetitions": 1},
-    without_effect=without_effect.KERAS_HUB,
-    # Keras numbers the weights of a layer instead of naming them.
-    endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
-    storage=Storage(splits_heads=True),
-    dialect=Dialect(read=without_equal_sizes("embedding_dim", "hidden_dim")),
-    embeddings={
-        "embeddings/word": "layers/reversible_embedding",
-        "embeddings/position": "layers/position_embedding",
-        "embeddings/type": "layers/embedding",
-        **_NORM,
-    },
-    block={
-        "attention/qkv": [f"{_LAYER}/_self_attention_layer/{name}_dense" for name in ("query", "key", "value")],
-        "attention/output": f"{_LAYER}/_self_attention_layer/output_dense",
-        "attention_norm": f"{_LAYER}/_self_attention_layer_norm",
-        "intermediate": f"{_LAYER}/_feedforward_intermediate_dense",
-        "output": f"{_LAYER}/_feedforward_output_dense",
-        "output_norm": f"{_LAYER}/_feedforward_layer_norm",
-    },
-    pooler={"pooler": "layers/dense"},
-    heads={"masked_lm": _MASKED_LM, "sequence": {"logits": "task/layers/dense"}},
-)
-_ROBERTA = replace(
-    _BERT,
-    classes="Roberta",
-    values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
-    # KerasHub counts positions from 0: its table has no rows for padding.
-    storage=Storage(splits_heads=True, lacks_padding_positions=True),
-    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so it is read as zeros.
-    embeddings={**_NO_SEGMENTS, "embeddings/type": []},
-    pooler={},
-    heads=_TWO_LAYERS,
-)
-_ALBERT = replace(
-    _BERT,
-    classes="Albert",
-    dialect=Dialect(),  # there is always a projection
-    embeddings={**_BERT.embeddings, "embeddings/projection": "layers/dense"},
-    pooler={"pooler": "layers/dense_1"},
-)
-TABLES = {
-    "bert": _BERT,
-    "roberta": _ROBERTA,
-    "xlm-roberta": replace(_ROBERTA, classes="XLMRoberta"),
-    "distilbert": replace(
-        _BERT,
-        classes="DistilBert",
-        values={"type_vocab_size": 0},
-        embeddings=_NO_SEGMENTS,
-        pooler={},
-        heads=_TWO_LAYERS,
-    ),
-    "albert": _ALBERT,
-    "electra": replace(
-        _BERT,
-        classes="Electra",
-        config={**_BERT.config, "vocab_size": "vocab_size"},
-        embeddings=_ALBERT.embeddings,
-        pooler={},
-        heads={},
-    ),
-}
+TABLES = tables(lambda family: family.keras_hub)
 # KerasHub's ELECTRA has an untrained pooler; ELECTRA has none.
 _EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
 

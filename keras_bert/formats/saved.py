@@ -21,7 +21,7 @@ from keras_bert.formats import (
     sentence_transformers,
     sparse_encoder,
 )
-from keras_bert.formats.families import table_of
+from keras_bert.formats.families.table import table_of
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles, resolve

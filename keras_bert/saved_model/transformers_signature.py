@@ -15,9 +15,7 @@ from keras_bert.choices import SIGNATURES, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.encoder.weights import load_weights
-from keras_bert.formats import Preset
-from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.families.bert import BERT
+from keras_bert.formats import FAMILIES, Preset
 from keras_bert.formats.saved import CRF
 from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions
@@ -97,7 +95,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs. There are no type ids in families whose configuration has no number of types."""
-        has_types = "type_vocab_size" in FAMILIES.get(self.encoder.config.family, BERT).config
+        has_types = "type_vocab_size" in FAMILIES.get(self.encoder.config.family, FAMILIES["bert"]).config
         return [*TRANSFORMERS_INPUTS.values()][: 3 if has_types else 2]
 
     def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:

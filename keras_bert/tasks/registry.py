@@ -12,7 +12,7 @@ from keras_bert import tasks
 from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.formats import Preset, hugging_face, saved
-from keras_bert.formats.families import table_of
+from keras_bert.formats.families.table import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
 from keras_bert.tasks.entities import scheme_of
 from keras_bert.tasks.file_settings import (

@@ -10,7 +10,8 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, formats
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats import FAMILIES, storage
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.families.neobert import by_head
 from keras_bert.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
@@ -196,7 +197,7 @@ def test_two_encoders_of_one_preset_share_no_memory(dtype, tmp_path):
 
 def test_queries_and_keys_by_head_are_deinterleaved_and_values_are_not():
     config = CONFIGS["neobert"]  # the file has, head by head, the pairs of rotary coordinates beside each other
-    order = storage.by_head(config).reshape(3, config.num_heads, config.head_size)
+    order = np.reshape(by_head(config), (3, config.num_heads, config.head_size))
     half = config.head_size // 2
     for head in range(config.num_heads):
         begin = 3 * config.head_size * head

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from keras_bert import BertConfig, formats, sizes
-from keras_bert.formats import FAMILIES, read_config, write_config
+from keras_bert import BertConfig, formats
+from keras_bert.formats import FAMILIES, families, read_config, write_config
 
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.messages import error_names
@@ -226,9 +226,10 @@ def test_settings_of_other_families_that_are_not_supported(tmp_path, change, wor
         write_and_read(tmp_path / "config.json", values)
 
 
-@pytest.mark.parametrize("values", [sizes.MODERNBERT, sizes.ULTRABERT], ids=lambda values: values["family"])
-def test_local_attention_without_a_theta_of_its_own(tmp_path, values):
-    path, config = tmp_path / "config.json", BertConfig(**values | {"rope_theta": 500.0, "local_rope_theta": None})
+@pytest.mark.parametrize("family", ["modernbert", "ultrabert"])
+def test_local_attention_without_a_theta_of_its_own(tmp_path, family):
+    values = {**families.FAMILIES[family].size, "family": family, "rope_theta": 500.0, "local_rope_theta": None}
+    path, config = tmp_path / "config.json", BertConfig(**values)
     write_config(path, config)
     assert json.loads(path.read_text())["rope_parameters"]["sliding_attention"]["rope_theta"] == 500.0
     assert {read_config(path).theta(layer) for layer in range(config.num_layers)} == {500.0}
@@ -236,7 +237,7 @@ def test_local_attention_without_a_theta_of_its_own(tmp_path, values):
 
 @pytest.mark.parametrize("field", ["rope_theta", "head_activation"])
 def test_none_is_not_written_where_null_is_read_as_another_value(tmp_path, field):
-    with error_names(ValueError, "modernbert", field, None, sizes.MODERNBERT.get(field, "gelu")):
+    with error_names(ValueError, "modernbert", field, None, families.FAMILIES["modernbert"].size[field]):
         write_config(tmp_path / "config.json", BertConfig.named("modernbert-base", **{field: None}))
 
 

@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, BertPreprocessor, BertSentenceEncoder, sizes
+from keras_bert import BertConfig, BertPreprocessor, BertSentenceEncoder
+from keras_bert.formats.families import ULTRABERT
 from keras_bert.runtimes import export_onnx, export_openvino, load
 from keras_bert.text import SentencePieceTokenizer, WordPieceTokenizer
 
@@ -59,7 +60,12 @@ TABLE = {
     "roberta": ("roberta-base", {}, "gpt2", None),
     "modernbert": ("modernbert-base", {"local_window": 6}, "modernbert", None),
     "eurobert": ("eurobert-610m", {"num_key_value_heads": 2}, "llama3", None),
-    "ultrabert": ("eurobert-210m", {**sizes.ULTRABERT, "local_window": 6}, "digits", None),
+    "ultrabert": (
+        "eurobert-210m",
+        ULTRABERT.size | {"family": "ultrabert", "local_window": 6},
+        "digits",
+        None,
+    ),
     "albert": ("albert-base", {"embedding_size": 16}, "albert", f"{SIGMA}|[\u0980-\u0dff]"),
     "xlm-roberta": ("xlm-roberta-base", {}, "xlm-roberta", MARKS),
     "new": ("gte-large-en-v1.5", {}, "xlm-roberta", MARKS),

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert import BertConfig, formats, sizes
-from keras_bert.formats import FAMILIES
+from keras_bert import BertConfig, formats
+from keras_bert.formats import FAMILIES, families
 from keras_bert.shapes import shapes
 
 SIZES = {
@@ -34,7 +34,9 @@ CONFIGS = {
     "jina_embeddings_v3": BertConfig.named("jina-embeddings-v3", **SIZES),
     "eurobert": BertConfig.named("eurobert-210m", **SIZES, pad_token_id=1, num_key_value_heads=1),
     "ultrabert": BertConfig(
-        **sizes.ULTRABERT | SIZES | {"num_layers": 3, "num_key_value_heads": 1, "local_window": 6, "decoder_width": 10}
+        family="ultrabert",
+        decoder_width=10,
+        **families.FAMILIES["ultrabert"].size | SIZES | {"num_layers": 3, "num_key_value_heads": 1, "local_window": 6},
     ),
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }

@@ -1,22 +1,28 @@
-"""The families of models in Hugging Face's format, each with a table."""
+"""The families of models, each in a file: its names in every format, its sizes and its tokenizer. `row.py` explains."""
 
-from __future__ import annotations
+from keras_bert.formats.families.albert import ALBERT
+from keras_bert.formats.families.bert import BERT, ERNIE
+from keras_bert.formats.families.deberta import DEBERTA
+from keras_bert.formats.families.distilbert import DISTILBERT
+from keras_bert.formats.families.electra import ELECTRA
+from keras_bert.formats.families.eurobert import EUROBERT
+from keras_bert.formats.families.gte import GTE, NEW
+from keras_bert.formats.families.jina import JINA
+from keras_bert.formats.families.modernbert import MODERNBERT
+from keras_bert.formats.families.mpnet import MPNET
+from keras_bert.formats.families.neobert import NEOBERT
+from keras_bert.formats.families.nomic_bert import NOMIC_BERT
+from keras_bert.formats.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
+from keras_bert.formats.families.row import Family
+from keras_bert.formats.families.ultrabert import ULTRABERT
 
-from collections.abc import Iterable
-from dataclasses import replace
-
-from keras_bert.config import BertConfig
-from keras_bert.formats.families.bert import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
-from keras_bert.formats.families.rotary import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT, ULTRABERT
-from keras_bert.formats.families.table import FamilyTable
-
-# By the `model_type` in config.json.
-FAMILIES = {
+# By the `model_type` in config.json, which is `BertConfig.family`.
+FAMILIES: dict[str, Family] = {
     "bert": BERT,
-    "ernie": replace(BERT, classes="Ernie", prefix="ernie."),
+    "ernie": ERNIE,
     "roberta": ROBERTA,
-    "xlm-roberta": replace(ROBERTA, classes="XLMRoberta"),
-    "camembert": replace(ROBERTA, classes="Camembert"),
+    "xlm-roberta": XLM_ROBERTA,
+    "camembert": CAMEMBERT,
     "distilbert": DISTILBERT,
     "albert": ALBERT,
     "electra": ELECTRA,
@@ -31,22 +37,3 @@ FAMILIES = {
     "neobert": NEOBERT,
     "jina_embeddings_v3": JINA,
 }
-
-
-def table_of(config: BertConfig) -> FamilyTable:
-    """Looks up the table of a configuration's family. Raises ValueError if the family has none."""
-    if config.family not in FAMILIES:
-        raise ValueError(
-            f"family must be one of {', '.join(FAMILIES)}, not {config.family!r}; keep a model of another family in "
-            "Keras's own files: model.save('model.keras')"
-        )
-    return FAMILIES[config.family]
-
-
-def check_storable(config: BertConfig, heads: Iterable[str] = ()) -> None:
-    """Raises ValueError if the files of a family have no place for the pooler or heads. Call it before training.
-
-    A family that is not in `FAMILIES` passes: it can only be saved in Keras's own files, which hold any weights.
-    """
-    if config.family in FAMILIES:
-        FAMILIES[config.family].check(config, heads)

@@ -1,26 +1,22 @@
-"""FamilyTable: a format's names for the configuration and the weights of one family.
-
-A format is the form in which a library stores models: names, shapes and files.
-"""
+"""FamilyTable: reads and writes configurations, and lists names of weights, as a family's row of a format says."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig, check_field, types_of
 from keras_bert.counted import listed
-from keras_bert.formats.storage import Storage
+from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.families.row import Family, Layers, Row, put, value_at
 from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
-T = TypeVar("T")
-Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of one weight -> the format's name or names
 Names = dict[str, list[str]]  # this package's name of a weight -> names in the file
 
 # Fields whose key must be in a file; if a field has several keys, any one of them may be missing.
@@ -34,74 +30,9 @@ _HEAD_FIELDS = (
 )
 
 
-def _unchanged(value: T) -> T:
-    return value
-
-
 @dataclass(frozen=True)
-class Dialect:
-    """Functions that translate a family's unusual files to the form that its table describes, and back."""
-
-    # Values of a configuration file -> values that the table reads. Raises ValueError if the table cannot express them.
-    read: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
-    write: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged  # entries of the table -> entries of a file
-    name: Callable[[str], str] = _unchanged  # name of a weight in older files -> name in the table
-
-
-def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[str, object]]:
-    """Makes a `Dialect.read` that renames older keys to the table's; two different values raise ValueError."""
-
-    def read(values: dict[str, object]) -> dict[str, object]:
-        renamed = {key: value for key, value in values.items() if key not in names}
-        for older, key in names.items():
-            value, current = values.get(older), value_at(values, key)
-            if value is not None and current not in (None, value):
-                raise ValueError(f"{older} is {value!r}, but {key}, its newer name, is {current!r}; drop one")
-            if value is not None:
-                _put(renamed, key, value)
-        return renamed
-
-    return read
-
-
-@dataclass(frozen=True)
-class FamilyTable:
-    """A format's names for the configuration and the weights of one family.
-
-    A row of weights maps the path of a layer in this package's encoder or head to the format's name of that layer, or
-    to a list of names:
-
-        several names   the layer concatenates several layers of the format, such as query, key and value
-        no names        the format has no such layer; its weights are zeros
-
-    A row may also be a single weight ("logits/kernel"). `{i}` is the index of a layer, or of a group of layers.
-    """
-
-    classes: str  # prefix of the family's class names in the format's library: "Bert" of BertModel
-    embeddings: Layers
-    block: Layers
-    endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
-    last: Layers = field(default_factory=dict)  # between the last block and the pooler
-    pooler: Layers = field(default_factory=dict)  # empty if the family has no pooler
-    heads: Mapping[str, Layers] = field(default_factory=dict)
-    # Field of BertConfig -> key or keys of the configuration file. "a.b" is key b of the object under key a. If a field
-    # has several keys, the first one in a file is read, and all are written.
-    config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    # As `config`, but written only if the value is not the default.
-    written_if_changed: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, object] = field(default_factory=dict)  # field -> its value if the file leaves it out
-    # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
-    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # Key of an option of other networks -> the only value that is supported. A file may leave the key out.
-    fixed_values: Mapping[str, object] = field(default_factory=dict)
-    # Key of an option that a file must have -> its supported values. The first one is written.
-    required_options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
-    # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
-    implied: Mapping[str, Callable[[BertConfig], object]] = field(default_factory=dict)
-    without_effect: Collection[str] = ()  # keys of options that do not change what this package computes
-    storage: Storage = field(default_factory=Storage)
-    prefix: str = ""  # begins the names of the encoder's weights in a file with heads
-    dialect: Dialect = Dialect()
+class FamilyTable(Row):
+    """A row, and what follows from it."""
 
     def check(self, config: BertConfig, heads: Iterable[str]) -> None:
         """Raises ValueError if files have no place for an encoder's pooler, a head, or its layers."""
@@ -176,7 +107,7 @@ class FamilyTable:
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
         """Makes the configuration from the values of the file `source`. Warns of unknown options."""
         try:
-            values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape))
+            values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape), check_field)
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
         values = files.with_whole_numbers(values, self.shape)
@@ -266,7 +197,7 @@ class FamilyTable:
                     f"{keys[0]} of {config.family} cannot store {field_name}=None: null stands for {value!r}"
                 )
             for key in keys:
-                _put(entries, key, fields[field_name])
+                put(entries, key, fields[field_name])
         return self.dialect.write(entries)
 
     def _check_expressible(self, config: BertConfig) -> None:
@@ -291,6 +222,34 @@ class FamilyTable:
         )
 
 
+def tables(row_of: Callable[[Family], Row | None]) -> dict[str, FamilyTable]:
+    """Makes the tables of a format: those of the families for which it has a row."""
+    rows = {name: row_of(family) for name, family in FAMILIES.items()}
+    return {name: FamilyTable(**vars(row)) for name, row in rows.items() if row}
+
+
+TABLES = tables(lambda family: family.hugging_face)
+
+
+def table_of(config: BertConfig) -> FamilyTable:
+    """Looks up Hugging Face's table of a configuration's family. Raises ValueError if the family has none."""
+    if config.family not in TABLES:
+        raise ValueError(
+            f"family must be one of {', '.join(TABLES)}, not {config.family!r}; keep a model of another family in "
+            "Keras's own files: model.save('model.keras')"
+        )
+    return TABLES[config.family]
+
+
+def check_storable(config: BertConfig, heads: Iterable[str] = ()) -> None:
+    """Raises ValueError if the files of a family have no place for the pooler or heads. Call it before training.
+
+    A family that is not in `TABLES` passes: it can only be saved in Keras's own files, which hold any weights.
+    """
+    if config.family in TABLES:
+        TABLES[config.family].check(config, heads)
+
+
 def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
     """Describes the layers of a head and their activation, to compare two configurations."""
     return head_layers(config, head), config.activation_of(head)
@@ -298,22 +257,6 @@ def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
 
 def _as_list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
-
-
-def _put(values: dict[str, Any], key: str, value: object) -> None:
-    """Sets the value at a key. Dots lead into objects, which are copied."""
-    *outer, last = key.split(".")
-    for each in outer:
-        values[each] = values = dict(values.get(each) or {})
-    values[last] = value
-
-
-def value_at(values: Mapping[str, object], key: str) -> Any:
-    """Looks up the value at a key. Dots lead into objects. None if the key is missing."""
-    value: object = values
-    for each in key.split("."):
-        value = value.get(each) if isinstance(value, Mapping) else None
-    return value
 
 
 def check_fixed_values(values: Mapping[str, object], fixed_values: Mapping[str, object], source: Path) -> None:

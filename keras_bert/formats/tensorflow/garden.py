@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,60 +10,13 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, config_from_shapes, names_of_any_size
-from keras_bert.formats.families.table import Layers
-from keras_bert.formats.storage import Storage
+from keras_bert.formats.families.row import QKV
+from keras_bert.formats.families.table import tables
 from keras_bert.formats.tensorflow import tf1
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 from keras_bert.presets import PresetFiles
 
-_QKV = ("query", "key", "value")
-
-
-def _block(scope: str) -> Layers:
-    return {
-        "attention/qkv": [f"{scope}/self_attention/{name}" for name in _QKV],
-        "attention/output": f"{scope}/self_attention/attention_output",
-        "attention_norm": f"{scope}/self_attention_layer_norm",
-        "intermediate": f"{scope}/intermediate",
-        "output": f"{scope}/output",
-        "output_norm": f"{scope}/output_layer_norm",
-    }
-
-
-_BERT = replace(
-    tf1.TABLES["bert"],
-    endings={kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta", "embeddings")},
-    storage=Storage(splits_heads=True),
-    embeddings={
-        "embeddings/word": "word_embeddings",
-        "embeddings/position": "position_embedding",
-        "embeddings/type": "type_embeddings",
-        "embeddings/norm": "embeddings/layer_norm",
-    },
-    block=_block("transformer/layer_{i}"),
-    pooler={"pooler": "pooler_transform"},
-    heads={
-        "masked_lm": {
-            "transform": "cls/predictions/transform/dense",
-            "norm": "cls/predictions/transform/LayerNorm",
-            "bias": "cls/predictions/output_bias/bias",
-        },
-        "next_sentence": {"logits": "next_sentence/logits"},
-        "sequence": {"logits": "sentence_prediction/logits"},
-    },
-)
-TABLES = {
-    "bert": _BERT,
-    "albert": replace(
-        tf1.TABLES["albert"],
-        endings=_BERT.endings,
-        storage=_BERT.storage,
-        embeddings={**_BERT.embeddings, "embeddings/projection": "embedding_projection"},
-        block=_block("transformer"),
-        pooler=_BERT.pooler,
-        heads=_BERT.heads,
-    ),
-}
+TABLES = tables(lambda family: family.garden)
 _OLD_NEXT_SENTENCE = "predictions/transform/logits"  # in version 1's pre-trainer, where this head is a separate network
 # In version 2, the head of next-sentence prediction has a pooler of its own, and the encoder's pooler is not trained.
 _TRAINED_POOLER = "next_sentence/pooler_dense"
@@ -83,7 +35,7 @@ _PATHS = {
     "sentence_prediction/logits": "sentence_prediction/out_proj",
 }
 _PATHS_IN_LAYER = {
-    **{f"self_attention/{name}": f"_attention_layer/_{name}_dense" for name in _QKV},
+    **{f"self_attention/{name}": f"_attention_layer/_{name}_dense" for name in QKV},
     "self_attention/attention_output": "_attention_layer/_output_dense",
     "self_attention_layer_norm": "_attention_layer_norm",
     "intermediate": "_intermediate_dense",
@@ -139,7 +91,7 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
         raise ValueError(f"Model Garden's checkpoints can only be written for bert, not for {config.family}")
     config_file, index, _ = files_of(config)
     values = tf1.values_with_warnings(config, "Model Garden's")
-    tensors = _with_second_pooler(Tensors(config, _BERT, weights), "next_sentence" in weights)
+    tensors = _with_second_pooler(Tensors(config, TABLES["bert"], weights), "next_sentence" in weights)
     write_object_graph((directory / index).with_suffix(""), tensors, _path, aliases=_aliases(config, weights))
     files.write_texts(directory, {config_file: files.to_json(values)})
 

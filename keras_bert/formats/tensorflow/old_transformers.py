@@ -16,11 +16,12 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import JoinedFile, WeightFile, all_file_names
+from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.families.table import FamilyTable
 
 # The last part of a name in TensorFlow -> in PyTorch.
 _ENDINGS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
-_ENCODERS = {"bert", "roberta", "distilbert", "albert", "electra", "mpnet", "deberta"}  # names of their layers
+_ENCODERS = {family.in_tensorflow for family in FAMILIES.values()} - {""}  # names of their layers
 _MOST_LAYERS = 128
 # ALBERT's head has two biases in TensorFlow. It adds the decoder's, and never reads the other.
 _ALBERT_BIAS = {"predictions.bias": "predictions.decoder.bias"}

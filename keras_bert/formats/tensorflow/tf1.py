@@ -14,10 +14,8 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
-from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.families.bert import ACTIVATIONS
-from keras_bert.formats.families.table import Layers
-from keras_bert.formats.storage import Storage
+from keras_bert.formats.families.electra import TF1_GENERATOR
+from keras_bert.formats.families.table import FamilyTable, tables
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
@@ -25,106 +23,10 @@ from keras_bert.presets import PresetFiles
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
-# "gelu" means the tanh approximation in the code of BERT and ALBERT, and the exact function in ELECTRA's.
-_WITH_TANH = {"activation": {**ACTIVATIONS, "gelu": "gelu_tanh"}}
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
-_QKV = ("query", "key", "value")
-
-
-def _embeddings(scope: str) -> Layers:
-    return {
-        "embeddings/word": f"{scope}/word_embeddings",
-        "embeddings/position": f"{scope}/position_embeddings",
-        "embeddings/type": f"{scope}/token_type_embeddings",
-        "embeddings/norm": f"{scope}/LayerNorm",
-    }
-
-
-def _block(scope: str) -> Layers:
-    layer = f"{scope}/encoder/layer_{{i}}"
-    return {
-        "attention/qkv": [f"{layer}/attention/self/{name}" for name in _QKV],
-        "attention/output": f"{layer}/attention/output/dense",
-        "attention_norm": f"{layer}/attention/output/LayerNorm",
-        "intermediate": f"{layer}/intermediate/dense",
-        "output": f"{layer}/output/dense",
-        "output_norm": f"{layer}/output/LayerNorm",
-    }
-
-
-def _output_layer(scope: str) -> Layers:
-    return {"logits/kernel": [f"{scope}output_weights"], "logits/bias": [f"{scope}output_bias"]}
-
-
-_GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
-_BERT = dataclasses.replace(
-    FAMILIES["bert"],
-    written_if_changed={},
-    values={"activation": "gelu_tanh"},
-    choices=_WITH_TANH,
-    endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
-    storage=Storage(transposed=("logits/kernel",)),
-    embeddings=_embeddings("bert/embeddings"),
-    block=_block("bert"),
-    pooler={"pooler": "bert/pooler/dense"},
-    heads={
-        "masked_lm": {
-            "transform": "cls/predictions/transform/dense",
-            "norm": "cls/predictions/transform/LayerNorm",
-            "bias": "cls/predictions/output_bias",
-        },
-        "next_sentence": _output_layer("cls/seq_relationship/"),
-        "sequence": _output_layer(""),
-        "spans": _output_layer("cls/squad/"),
-    },
-)
-_ALBERT = dataclasses.replace(
-    FAMILIES["albert"],
-    written_if_changed={},
-    choices=_WITH_TANH,
-    endings=_BERT.endings,
-    storage=_BERT.storage,
-    embeddings={**_BERT.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
-    block={
-        "attention/qkv": [f"{_GROUP}/attention_1/self/{name}" for name in _QKV],
-        "attention/output": f"{_GROUP}/attention_1/output/dense",
-        "attention_norm": f"{_GROUP}/LayerNorm",
-        "intermediate": f"{_GROUP}/ffn_1/intermediate/dense",
-        "output": f"{_GROUP}/ffn_1/intermediate/output/dense",
-        "output_norm": f"{_GROUP}/LayerNorm_1",
-    },
-    pooler=_BERT.pooler,
-    heads=_BERT.heads,
-)
-# ELECTRA's discriminator, which is the part to fine-tune.
-_ELECTRA = dataclasses.replace(
-    FAMILIES["electra"],
-    written_if_changed={},
-    endings=_BERT.endings,
-    storage=Storage(),
-    embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},
-    block=_block("electra"),
-    heads={
-        "replaced_tokens": {
-            "transform": "discriminator_predictions/dense",
-            "logits": "discriminator_predictions/dense_1",
-        }
-    },
-)
-TABLES = {"bert": _BERT, "albert": _ALBERT, "electra": _ELECTRA}
-# ELECTRA's generator is in the same file. It shares the discriminator's embeddings, or has its own, under _OWN.
-GENERATOR = dataclasses.replace(
-    _ELECTRA,
-    embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
-    block=_block("generator"),
-    heads={
-        "masked_lm": {
-            "transform": "generator_predictions/dense",
-            "norm": "generator_predictions/LayerNorm",
-            "bias": "generator_predictions/output_bias",
-        }
-    },
-)
+TABLES = tables(lambda family: family.tf1)
+# ELECTRA's discriminator and generator are in the same file.
+GENERATOR = FamilyTable(**vars(TF1_GENERATOR))
 _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 

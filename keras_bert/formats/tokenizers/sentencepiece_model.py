@@ -1,4 +1,4 @@
-"""Reads and makes google/sentencepiece's models, and lists how each model family uses its model."""
+"""Reads and makes google/sentencepiece's models."""
 
 import functools
 import math
@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
 from keras_bert import files
+from keras_bert.formats import families
 
 # The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
 # is an integer here, because an enumeration, as in that file, would hide unknown numbers.
@@ -171,81 +171,8 @@ def ends_in_comma(token: str) -> bool:
     return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
 
 
-# -- How each model family uses its SentencePiece model.
-
-
-@dataclass(frozen=True)
-class SentencePieceFamily:
-    """The use that a model family makes of its SentencePiece model."""
-
-    model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
-    transformers_class: str  # the tokenizer's class in transformers
-    model_inputs: tuple[str, ...]  # the outputs of that class, in its usual order
-    special_tokens: dict[str, str]
-    separators: int  # between the texts of a pair
-    second_type_id: int  # of the second text of a pair
-    lowercase: bool = False  # default of the tokenizer's argument
-    strip_accents: bool = False  # default of the tokenizer's argument
-    first: tuple[str, ...] = ()  # the vocabulary is `first`, the model's tokens without the first `skipped`, and `last`
-    hidden: tuple[str, ...] = ()  # tokens of `first` with so low a score in `tokenizer.json` that no text has them
-    skipped: int = 0
-    last: tuple[str, ...] = ()
-    splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
-    # Whether written files name transformers' generic class, which follows tokenizer.json, because `transformers_class`
-    # would normalize text in its own way.
-    as_any_class: bool = False
-    # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
-    # each user-defined symbol of the model, such as `-`.
-    as_transformers: bool = False
-
-
-_UNK_AND_PAD = {"unk_token": "<unk>", "pad_token": "<pad>"}
-_ALBERT = {
-    "transformers_class": "AlbertTokenizer",
-    "model_inputs": ("input_ids", "token_type_ids", "attention_mask"),
-    "special_tokens": {**_UNK_AND_PAD, "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
-    "separators": 1,
-    "second_type_id": 1,
-    "lowercase": True,
-    "strip_accents": True,
-}
-
-FAMILIES = {
-    "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
-    "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
-    # fairseq's dictionary begins with four tokens of its own, in place of the model's first three, <unk>, <s> and </s>.
-    "xlm-roberta": SentencePieceFamily(
-        "sentencepiece.bpe.model",
-        "XLMRobertaTokenizer",
-        ("input_ids", "attention_mask"),
-        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
-        *(2, 0),
-        first=("<s>", "<pad>", "</s>", "<unk>"),
-        skipped=3,
-        last=("<mask>",),
-    ),
-    # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
-    "camembert": SentencePieceFamily(
-        "sentencepiece.bpe.model",
-        "CamembertTokenizer",
-        ("input_ids", "attention_mask"),
-        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
-        *(2, 0),
-        first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
-        hidden=("<unk>NOTUSED",),
-        skipped=1,
-        last=("<mask>",),
-    ),
-    "deberta-v2": SentencePieceFamily(
-        "spm.model",
-        "DebertaV2Tokenizer",
-        ("input_ids", "token_type_ids", "attention_mask"),
-        {name: f"[{name[:-6].upper()}]" for name in ("unk_token", "pad_token", "cls_token", "sep_token", "mask_token")},
-        *(1, 1),
-        last=("[MASK]",),
-        as_any_class=True,
-    ),
-}
+# Name of a tokenizer's `family` -> how it uses its SentencePiece model.
+FAMILIES = {name: usage for family in families.FAMILIES.values() for name, usage in family.sentencepiece.items()}
 
 
 def read_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.model_files import VOCABULARIES
 from keras_bert.formats.tensorflow import saved_model
@@ -40,12 +41,7 @@ _NAMES_SHAPE = {
 # Classes of transformers 5 that follow tokenizer.json. The others make a tokenizer of its vocabulary alone.
 _FOLLOWING = ("", ANY_CLASS, "PreTrainedTokenizer", "TokenizersBackend")
 # Type of a model -> the class that transformers 5 takes if `tokenizer_config.json` names none.
-_CLASS_OF_MODEL = {
-    **dict.fromkeys(("bert", "convbert", "distilbert", "electra", "nomic_bert"), "BertTokenizer"),
-    "mpnet": "MPNetTokenizer",
-    "roberta": "RobertaTokenizer",
-}
-_FOLLOWING_MODELS = ("modernbert",)  # whose files it follows, whichever class they name
+_CLASS_OF_MODEL = {"convbert": "BertTokenizer"} | {name: each.tokenizer_class for name, each in FAMILIES.items()}
 _CONFIG_SHAPE = {
     **_NAMES_SHAPE,
     **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
@@ -156,7 +152,8 @@ class TokenizerFiles:
             self.config.get("tokenizer_class") or config.get("tokenizer_class") or _CLASS_OF_MODEL.get(model_type, "")
         )
         name = name.removesuffix("Fast")
-        return None if name in _FOLLOWING or model_type in _FOLLOWING_MODELS else name
+        follows = model_type in FAMILIES and FAMILIES[model_type].follows_tokenizer_json
+        return None if name in _FOLLOWING or follows else name
 
     @property
     def kind(self) -> str:

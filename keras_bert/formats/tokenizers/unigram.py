@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.families.row import SentencePieceFamily
 from keras_bert.formats.families.table import check_fixed_values
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
@@ -30,7 +31,6 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     USER_DEFINED,
     WORD,
     Model,
-    SentencePieceFamily,
     combining_class,
     ends_in_comma,
     read_model,
