@@ -149,7 +149,14 @@ def _write_hugging_face(
         task, library = "BertSentenceEncoder", "SentenceTransformer"
         dense = preset.once(sentence_transformers.read_dense_weights)
         sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
-    heads, labels = weights.keys() - {"encoder"}, hugging_face.labels_of(settings, directory / hugging_face.CONFIG)
-    licence = model_card.licence_of(preset.home)
-    remark = note(config, settings, has_crf=CRF in own)
-    model_card.write(directory, config, heads, task, labels, reads_pairs, library, remark, licence)
+    model_card.write(
+        directory,
+        config,
+        weights.keys() - {"encoder"},
+        task=task,
+        labels=hugging_face.labels_of(settings, directory / hugging_face.CONFIG),
+        reads_pairs=reads_pairs,
+        library=library,
+        note=note(config, settings, has_crf=CRF in own),
+        licence=model_card.licence_of(preset.home),
+    )

@@ -39,30 +39,18 @@ class Training:
 
 def write(
     directory: str | Path,
-    config: BertConfig,
+    config: BertConfig,  # of the encoder
     heads: Collection[str],
-    task: str | None = None,
+    *,
+    task: str | None = None,  # the class here; by default that of the heads
     labels: Sequence[str] | None = None,
-    reads_pairs: bool = False,
-    library: str | None = None,
-    note: str = "",
-    licence: str | None = None,
+    reads_pairs: bool = False,  # whether it is a classifier of pairs
+    library: str | None = None,  # the class of sentence-transformers that reads it
+    note: str = "",  # a paragraph on what `transformers` does not compute
+    licence: str | None = None,  # its name on the Hub
     training: Training | None = None,
 ) -> None:
-    """Writes the card of a model, unless there is one that somebody has edited.
-
-    Args:
-        directory: the directory of the model.
-        config: the encoder's.
-        heads: the names of its heads.
-        task: the class here; by default that of its heads.
-        labels: the names of its labels.
-        reads_pairs: whether it is a classifier of pairs.
-        library: the class of sentence-transformers that reads it.
-        note: a paragraph on what `transformers` does not compute.
-        licence: the licence's name on the Hub.
-        training: the run that made the model.
-    """
+    """Writes the card of a model, unless there is one that somebody has edited."""
     path = Path(directory) / FILE
     if path.exists() and not _is_unedited(path):
         return

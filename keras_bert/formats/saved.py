@@ -224,13 +224,13 @@ def write_card(directory: str | Path, saved: Saved, training: model_card.Trainin
         directory,
         saved.config,
         heads,
-        saved.task,
-        saved.labels,
-        bool(saved.settings.get("pairs")) and saved.task == "BertClassifier",
-        saved.library,
-        note(saved.config, saved.settings, "crf" in saved.weights),
-        base and model_card.licence_of(base),
-        training,
+        task=saved.task,
+        labels=saved.labels,
+        reads_pairs=bool(saved.settings.get("pairs")) and saved.task == "BertClassifier",
+        library=saved.library,
+        note=note(saved.config, saved.settings, "crf" in saved.weights),
+        licence=base and model_card.licence_of(base),
+        training=training,
     )
 
 

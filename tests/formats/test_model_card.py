@@ -10,18 +10,18 @@ CONFIG = BertConfig.named("bert-tiny")
 
 def test_a_card_is_replaced_until_it_is_edited(tmp_path):
     path = tmp_path / "README.md"
-    model_card.write(tmp_path, CONFIG, {"sequence"}, "BertClassifier", ["a", "b"])
+    model_card.write(tmp_path, CONFIG, {"sequence"}, task="BertClassifier", labels=["a", "b"])
     first = path.read_text()
     assert "| labels | a, b |" in first
     training = model_card.Training(measures={"accuracy": 0.25}, settings={"training data": "9 examples of a.tsv"})
-    model_card.write(tmp_path, CONFIG, {"sequence"}, "BertClassifier", ["c", "d"], training=training)
+    model_card.write(tmp_path, CONFIG, {"sequence"}, task="BertClassifier", labels=["c", "d"], training=training)
     second = path.read_text()
     assert "| labels | c, d |" in second
     assert "| accuracy | 0.2500 |" in second
     assert "| training data | 9 examples of a.tsv |" in second
     for edited in (second.replace("accuracy", "exactness"), "mine", first + "mine\n"):
         path.write_text(edited)
-        model_card.write(tmp_path, CONFIG, {"sequence"}, "BertClassifier", ["e", "f"])
+        model_card.write(tmp_path, CONFIG, {"sequence"}, task="BertClassifier", labels=["e", "f"])
         assert path.read_text() == edited
 
 
