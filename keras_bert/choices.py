@@ -52,8 +52,5 @@ RANKING_LOSSES = {
     "margin_mse": "MarginMSELoss",
 }
 
-PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
-STORED = ("float32", "int8")  # vectors of an index
-DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")  # of training
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 SIGNATURES = ("transformers",)  # of exports, besides this package's own

@@ -39,6 +39,7 @@ from keras_bert.formats.tensorflow_file import open_variables
 from keras_bert.formats.tensorflow_messages import BFLOAT16, DTYPES
 from keras_bert.formats.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
 from keras_bert.task_table import HEADS, TASKS
 
@@ -65,8 +66,6 @@ _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
 }
 # Format -> what a model in it is, if nothing says more.
 _FORMATS = {"tf1": "Google's checkpoint of TensorFlow 1", "garden": "a checkpoint of TF Model Garden"}
-# Kind of an export -> the module that runs it.
-_RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai_edge_litert"}
 # Operations that read outside of their memory before 2.21.1; see SECURITY.md.
 _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
@@ -326,7 +325,9 @@ def _export(found: Inspection) -> None:
         values = preset.json(hugging_face.CONFIG, {hugging_face.SETTINGS: ({"task": (str, None)}, None)})
         task = (values.get(hugging_face.SETTINGS) or {}).get("task") or "none: the bare encoder"
         _add_configuration(found, preset, preset.config, task=task)
-    if _is_installed(found, _RUNTIMES[found.kind], "'keras-bert-models[runtimes]'") and found.kind != "litert":
+    runtime = RUNTIMES[found.kind]
+    is_installed = _is_installed(found, runtime.package.replace("-", "_"), "'keras-bert-models[runtimes]'")
+    if is_installed and runtime.can_load:
         found.loads_as.append("keras_bert.runtimes.load")
     found.commands.append("its README.md has a program that runs it")
 
@@ -683,7 +684,7 @@ _READERS: dict[str, Callable[[Inspection], None]] = {
     **dict.fromkeys(("hugging_face", "sentence_transformers", "keras_hub", "checkpoint"), _model),
     "saved_model": _saved_model,
     "versions": _versions,
-    **dict.fromkeys(_RUNTIMES, _export),
+    **dict.fromkeys(RUNTIMES, _export),
     "run": _run,
     "index": _index,
     "records": _records,

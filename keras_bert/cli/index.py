@@ -18,8 +18,7 @@ from typing import Any
 
 import click
 
-from keras_bert import files
-from keras_bert.choices import STORED
+from keras_bert import files, precisions
 from keras_bert.cli.options import corpus_options, filter_of
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.counted import counted
@@ -32,7 +31,7 @@ from keras_bert.data.tables import check_corpus
 @corpus_options
 @click.option(
     "--stored",
-    type=click.Choice(STORED),
+    type=click.Choice(precisions.INDEXES),
     help="How a search holds vectors; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
-from keras_bert.runtimes import RUNTIMES
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.runtimes.runtime import Inputs, Run
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
@@ -165,7 +165,8 @@ def load(directory: str | Path) -> RuntimeModel:
     runtime = next((each for each in runtimes if (directory / each.file).is_file()), None)
     if runtime is None:
         names = " and no ".join(each.file for each in runtimes)
-        raise FileNotFoundError(f"{directory} has no {names}; export_onnx or export_openvino writes such a directory")
+        writers = " or ".join(f"export_{each.name}" for each in runtimes)
+        raise FileNotFoundError(f"{directory} has no {names}; {writers} writes such a directory")
     with Preset.open(directory) as preset:
         values, positions = preset.json(hugging_face.CONFIG, _CONFIG_TYPES), preset.config.max_positions
         labels, saved = hugging_face.labels_of(values, directory), values.get(hugging_face.SETTINGS) or {}
