@@ -1,6 +1,7 @@
 """The names that arguments and options accept. This module imports nothing heavy, for a quick `--help`."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -31,6 +32,21 @@ POOLINGS = {
     },
     "sparse": {"max": "max", "sum": "sum"},  # of `BertSparseEncoder`: the strategy of SPLADE's pooling
     "windows": {"mean": "mean", "max": "max"},  # `window_pooling`, of long texts
+}
+
+
+class ProblemType(NamedTuple):
+    """What the labels of a classifier of texts are."""
+
+    labels: str  # how files hold them: one of `data.texts.KINDS`
+    activations: tuple[str | None, ...] = ()  # of its logits in a graph of Keras
+
+
+# By Hugging Face's names. Each has a class in `tasks/kinds/classes.py`.
+PROBLEM_TYPES = {
+    "single_label_classification": ProblemType("class", (None, "Softmax")),
+    "multi_label_classification": ProblemType("multi_label", ("Sigmoid",)),
+    "regression": ProblemType("number"),
 }
 
 # Name -> the class or function of `tasks/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is missing,

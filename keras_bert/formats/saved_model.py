@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import PROBLEM_TYPES
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats import hugging_face, tensorflow_messages, transformers_tensorflow
@@ -142,10 +143,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 # -- The classifier on the encoder of a Keras 2 model.
 
 # Activation -> Hugging Face's name of the problem.
-_PROBLEMS = {
-    **dict.fromkeys((None, "Softmax"), "single_label_classification"),
-    "Sigmoid": "multi_label_classification",
-}
+_PROBLEMS = {activation: name for name, each in PROBLEM_TYPES.items() for activation in each.activations}
 _TASKS = {"sequence": "BertClassifier", "tokens": "BertTokenClassifier"}
 
 

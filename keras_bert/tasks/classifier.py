@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
 from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.kinds.classes import PROBLEM_TYPES, OfTexts, TextAnswer
+from keras_bert.tasks.kinds.classes import KINDS, OfTexts, TextAnswer
 from keras_bert.tasks.long_text import classify_texts, text_features
 from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask
@@ -87,9 +87,9 @@ class BertClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("problem_type", problem_type, PROBLEM_TYPES)
+        check_choice("problem_type", problem_type, KINDS)
         check_choice("window_pooling", window_pooling, POOLINGS["windows"])
-        kind = PROBLEM_TYPES[problem_type]
+        kind = KINDS[problem_type]
         labels = checked_labels(labels, min_count=kind.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels

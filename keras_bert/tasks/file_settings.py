@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES, check_choice
+from keras_bert.choices import PROBLEM_TYPES, RANKING_LOSSES, SENTENCE_LOSSES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.conll import check_conll
 from keras_bert.data.squad import check_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
-from keras_bert.data.texts import LABEL_KINDS, Labels, examples_of, names_of_columns, parse_label
+from keras_bert.data.texts import Labels, examples_of, names_of_columns, parse_label
 
 
 def _setting(
@@ -122,7 +122,9 @@ class ClassifyFiles(TableFiles):
         None, "The column of the labels; by default `label`, in CoNLL files the last"
     )
     problem_type: str = _setting(
-        "single_label_classification", "The kind of labels: one class per text, several, or numbers", tuple(LABEL_KINDS)
+        "single_label_classification",
+        "The kind of labels: one class per text, several, or numbers",
+        tuple(PROBLEM_TYPES),
     )
     long_text: str = _setting(
         "truncate", "How to fit texts that are too long", ("truncate", "head_tail", "windows"), is_checked=False
@@ -146,7 +148,7 @@ class ClassifyFiles(TableFiles):
 
     @property
     def label_kind(self) -> str:
-        return LABEL_KINDS[self.problem_type]
+        return PROBLEM_TYPES[self.problem_type].labels
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         if Path(path).is_dir():

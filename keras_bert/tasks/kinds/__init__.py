@@ -105,7 +105,7 @@ class TaughtBatch(NamedTuple):
 class Kind(Generic[A]):
     """What the labels, the logits and the answers of a task are. This one is of tasks without labels."""
 
-    # How readers of files read labels: a name in `data.texts.LABEL_KINDS`; None if there is no choice.
+    # How readers of files read labels: a name in `choices.PROBLEM_TYPES`; None if there is no choice.
     PROBLEM_TYPE: ClassVar[str | None] = None
     label_columns: Sequence[str] = ()  # those that a table of labels must have, in their order; empty: any will do
 

@@ -394,7 +394,7 @@ class Numbers(OfTexts[dict[str, float]]):
         ]
 
 
-PROBLEM_TYPES = {each.PROBLEM_TYPE: each for each in (Classes, Several, Numbers)}
+KINDS = {each.PROBLEM_TYPE: each for each in (Classes, Several, Numbers)}
 
 
 def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
