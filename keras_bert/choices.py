@@ -16,6 +16,21 @@ LAYOUTS = ("prose", "sentences")  # of a corpus
 MASKED_UNITS = ("token", "word", "span")
 VOCABULARIES = ("wordpiece", "bytepair", "sentencepiece")
 
+
+class LongText(NamedTuple):
+    """A way to fit texts that are too long."""
+
+    truncation: str | None = None  # see `text.packing.truncate`; None: as the preset's
+    has_windows: bool = False
+    keeps_words: bool = True  # whether words that stand together in a row do in the text, too
+
+
+LONG_TEXTS = {
+    "truncate": LongText(),
+    "head_tail": LongText("head_tail", keeps_words=False),
+    "windows": LongText(has_windows=True),
+}
+
 # Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
 # pooling of sentence vectors, add a line here, and its function in `tasks/pooling.py`.
 POOLINGS = {

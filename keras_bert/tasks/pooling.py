@@ -17,16 +17,6 @@ def _mean(mask: Tensor) -> Tensor:
     return mask / ops.maximum(_sum(mask), 1.0)
 
 
-# Each pooling is a function: mask -> the weights of a text's tokens, both float32 `[batch, seq_length, 1]`.
-_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean": _mean,
-    "mean_sqrt_len_tokens": lambda mask: mask / ops.sqrt(ops.maximum(_sum(mask), 1.0)),
-    "weightedmean": lambda mask: _mean(mask * ops.cumsum(ops.ones_like(mask), axis=1)),  # by positions, from 1
-    "cls": lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == 1.0, mask.dtype),
-    "lasttoken": lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == _sum(mask), mask.dtype),
-}
-
-
 def largest(values: Tensor, mask: Tensor) -> Tensor:
     """Computes the largest values along axis 1 where a mask, bool, is True; it also takes an empty batch."""
     lowest = -3.4028235e38
@@ -35,6 +25,20 @@ def largest(values: Tensor, mask: Tensor) -> Tensor:
 
 def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
     """Pools hidden states, `[batch, seq_length, hidden]`, where a mask, `[batch, seq_length, 1]`, is 1; all float32."""
-    if pooling == "max":
-        return largest(hidden, mask > 0)
-    return ops.sum(hidden * _WEIGHTS[pooling](mask), axis=1)
+    return _POOLINGS[pooling](hidden, mask)
+
+
+def _weighted(weights: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Makes a pooling of a function: mask -> the weights of a text's tokens, both float32 `[batch, seq_length, 1]`."""
+    return lambda hidden, mask: ops.sum(hidden * weights(mask), axis=1)
+
+
+# Name -> its function, of hidden states and mask as above.
+_POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "max": lambda hidden, mask: largest(hidden, mask > 0),
+    "mean": _weighted(_mean),
+    "mean_sqrt_len_tokens": _weighted(lambda mask: mask / ops.sqrt(ops.maximum(_sum(mask), 1.0))),
+    "weightedmean": _weighted(lambda mask: _mean(mask * ops.cumsum(ops.ones_like(mask), axis=1))),  # from position 1
+    "cls": _weighted(lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == 1.0, mask.dtype)),
+    "lasttoken": _weighted(lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == _sum(mask), mask.dtype)),
+}

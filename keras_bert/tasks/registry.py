@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert import tasks
+from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.formats import Preset, hugging_face, saved
@@ -184,10 +185,10 @@ def _question_answerer(settings: AnswerFiles, preset: str | Path, examples: Exam
 
 
 def _reranker(settings: RankFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    from keras_bert.tasks.ranking_losses import LOSSES
+    from keras_bert.tasks import ranking_losses
 
     model = tasks.BertReranker.from_preset(preset, sequence_length=settings.sequence_length)
-    return model, {"loss": settings.loss and LOSSES[settings.loss]()}
+    return model, {"loss": settings.loss and getattr(ranking_losses, RANKING_LOSSES[settings.loss])()}
 
 
 def _multiple_choice(settings: ChooseFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
@@ -201,7 +202,7 @@ def _sentence_encoder(settings: EmbedFiles, preset: str | Path, examples: Exampl
     arguments: Arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
     score_loss = "margin_mse" if settings.negative_columns else "cosent"
     default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
-    loss = sentence_losses.LOSSES[settings.loss or default_loss]()
+    loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.loss or default_loss])()
     if settings.matryoshka_dims:
         loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
         arguments["matryoshka_dimensions"] = settings.matryoshka_dims

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from keras_bert import files, formats
+from keras_bert.choices import LONG_TEXTS
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
@@ -466,12 +467,10 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int,
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
     rule = saved.get("truncation")
     truncation = rule if rule in ("longest_first", "odd_to_longer") else None
-    choices = {
-        None: {},
-        "truncate": {"truncation": truncation, "stride": None},
-        "head_tail": {"truncation": "head_tail", "stride": None},
-        "windows": {"truncation": truncation, "stride": stride or longest // 2},
-    }
-    if long_text not in choices:
-        raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
-    return choices[long_text]
+    if long_text is None:
+        return {}
+    if long_text not in LONG_TEXTS:
+        *names, last = LONG_TEXTS
+        raise ValueError(f"long_text is {long_text!r}; expected {', '.join(names)} or {last}")
+    way = LONG_TEXTS[long_text]
+    return {"truncation": way.truncation or truncation, "stride": stride or longest // 2 if way.has_windows else None}
