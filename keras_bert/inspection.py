@@ -41,7 +41,7 @@ from keras_bert.formats.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
-from keras_bert.task_table import HEADS, TASKS
+from keras_bert.task_table import HEADS, OF_HEAD, PRETRAINED, TASKS
 
 # Class -> the command that uses its model, {} is the path.
 _COMMANDS = {
@@ -50,11 +50,10 @@ _COMMANDS = {
         for task in TASKS
         if task.is_found
     },
-    "BertSentenceEncoder": 'keras-bert encode "a text" --preset {}',
-    "BertMaskedLM": 'keras-bert fill {} "a text with a [MASK]"',
+    **{task.model: task.asked for task in TASKS if task.asked},
 }
 _SERVE = "keras-bert export serving --preset {}%s --output serving"
-_SERVED_AS = {"BertMaskedLM": " --task fill", "BertNextSentence": " --task score"}
+_SERVED_AS = {model: f" --task {verb}" for verb, model in PRETRAINED.items() if model != OF_HEAD[None].model}
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
 _TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
@@ -219,7 +218,7 @@ def _add_model(found: Inspection, preset: Preset) -> None:
         return
     names = _classes_of(preset)
     found.loads_as += names
-    if names[0] == "BertSentenceEncoder":
+    if names[0] == OF_HEAD[None].model:
         found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
     has_tokenizer = found.facts["vocabulary"].endswith("Tokenizer")
     if not index.name.startswith(hugging_face.WEIGHTS):
@@ -263,7 +262,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
 def _classes_of(preset: Preset) -> list[str]:
     """Lists the classes that load a preset, the one that it was made for first."""
     heads, fitting = preset.checkpoint.heads, saved.task_of(preset)
-    if fitting != "BertSentenceEncoder":
+    if fitting != OF_HEAD[None].model:
         return [fitting, "BertEncoder"]
     pretrained = [task.model for task in TASKS if task.head in heads and not task.is_found]
     is_sentence = (preset.home / sentence_transformers.MODULES).is_file() or not pretrained

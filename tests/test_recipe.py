@@ -9,7 +9,7 @@ import pytest
 from keras_bert import recipe, training
 from keras_bert.cli import main
 from keras_bert.config import BertConfig
-from keras_bert.tasks.registry import FINE_TUNING
+from keras_bert.task_table import FINE_TUNING
 
 from .support.messages import error_names
 

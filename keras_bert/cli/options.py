@@ -18,7 +18,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.tasks.file_settings import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
+from keras_bert.data.task_files import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask

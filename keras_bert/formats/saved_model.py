@@ -51,7 +51,7 @@ from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, by_version, open_by_variable, open_variables
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
-from keras_bert.task_table import HEADS
+from keras_bert.task_table import HEADS, OF_HEAD
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
@@ -144,7 +144,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 
 # Activation -> Hugging Face's name of the problem.
 _PROBLEMS = {activation: name for name, each in PROBLEM_TYPES.items() for activation in each.activations}
-_TASKS = {"sequence": "BertClassifier", "tokens": "BertTokenClassifier"}
+_TASKS = {name: OF_HEAD[name].model for name, head in HEADS.items() if head.has_labels}
 
 
 def add_classifier(preset: PresetFiles, checkpoint: Checkpoint) -> None:

@@ -176,7 +176,6 @@ class BertMaskedLM(BertTask):
 
     kind = MaskedTokens()
     VERB = "fill"
-    HEAD = "masked_lm"
     READS_SPECIAL_TOKENS = True
     REQUIRED_HEAD = "masked language modeling head; pre-trained models have one"
     PREPROCESSOR_IS_OPTIONAL = True

@@ -70,7 +70,6 @@ class BertSparseEncoder(BertTask):
 
     VERB = "encode"
     kind = TokenWeights()
-    HEAD = "masked_lm"
     SETTINGS = (
         Setting("pooling", str),
         Setting("activation", str),
@@ -78,7 +77,6 @@ class BertSparseEncoder(BertTask):
     )
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
     PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
-    LIBRARY = "SparseEncoder"
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class Storable(LowPrecision, FreezesLayers):
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
         """Checks whether a preset has the head of this task."""
-        return has_task(preset, cls.__name__, cls.HEAD)
+        return has_task(preset, cls.__name__, cls.HEAD, cls.LIBRARY)
 
     @classmethod
     def from_preset(
