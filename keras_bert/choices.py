@@ -32,7 +32,7 @@ LONG_TEXTS = {
 }
 
 # Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
-# pooling of sentence vectors, add a line here, and its function in `tasks/pooling.py`.
+# pooling of sentence vectors, add a line here, and its function in `tasks/heads/pooling.py`.
 POOLINGS = {
     # `BertConfig.pooling`, of `pooled_output` in an encoder without a pooler: "classifier_pooling" in a `config.json`
     "encoder": {"first": "cls", "mean": "mean", "unit_mean": "unit_mean", "late": "late"},
@@ -64,8 +64,8 @@ PROBLEM_TYPES = {
     "regression": ProblemType("number"),
 }
 
-# Name -> the class or function of `tasks/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is missing,
-# as files of examples hold no vectors.
+# Name -> the class or function of `tasks/losses/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is
+# missing, as files of examples hold no vectors.
 SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
     "cosent": "CoSENTLoss",
@@ -75,7 +75,7 @@ SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "triplet": "TripletLoss",
     "margin_mse": "MarginMSELoss",
 }
-# Name -> the class or function of `tasks/ranking_losses.py`.
+# Name -> the class or function of `tasks/losses/ranking_losses.py`.
 RANKING_LOSSES = {
     "binary_cross_entropy": "binary_cross_entropy",
     "lambda": "LambdaLoss",

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from keras_bert.data import task_files
 from keras_bert.data.table_formats import TABLES
-from keras_bert.data.task_files import (
-    AnswerFiles,
-    ChooseFiles,
-    ClassifyFiles,
-    EmbedFiles,
-    ExampleFiles,
-    RankFiles,
-    TagFiles,
-)
 
 
 class Task(NamedTuple):
@@ -30,24 +22,19 @@ class Task(NamedTuple):
     # preset wins; the first one is the most general.
     is_found: bool = True
     asked: str = ""  # the command that asks it, {} is the path; by default `predict`
-    measured: type[ExampleFiles] | None = None  # how labelled examples are read to measure it; None: they are not
+    measured: type[task_files.ExampleFiles] | None = None  # how examples to measure it on are read; None: they are not
     # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads, what it has not.
     command: str | None = None
     help: str = ""
-    files: type[ExampleFiles] = ExampleFiles
+    files: type[task_files.ExampleFiles] = task_files.ExampleFiles
     without: tuple[str, ...] = ("class_weight", "few_shot")
 
 
+# fmt: off
 TASKS = (
     Task(
-        "BertClassifier",
-        "classifier",
-        "kinds.classes.OfTexts",
-        "sequence",
-        'classify("a text")',
-        "text-classification",
-        measured=ClassifyFiles,
-        command="classify",
+        "BertClassifier", "classifier", "kinds.classes.OfTexts", "sequence", 'classify("a text")',
+        "text-classification", measured=task_files.ClassifyFiles, command="classify",
         help=f"""\
 Classify texts or pairs: {TABLES}, or a directory with one directory per class.
 
@@ -57,57 +44,33 @@ With few examples of each class, the encoder learns from pairs of them, then the
 Example:
   $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
 """,
-        files=ClassifyFiles,
-        without=(),
+        files=task_files.ClassifyFiles, without=(),
     ),
     Task(
-        "BertTokenClassifier",
-        "token_classifier",
-        "kinds.words.WordLabels",
-        "tokens",
-        'tag(["some", "words"])',
-        "token-classification",
-        measured=TagFiles,
-        command="tag",
-        help="""\
+        "BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", 'tag(["some", "words"])',
+        "token-classification", measured=task_files.TagFiles, command="tag", help="""\
 Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
 \b
 Example:
   $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
 """,
-        files=TagFiles,
-        without=("few_shot",),
+        files=task_files.TagFiles, without=("few_shot",),
     ),
     Task(
-        "BertQuestionAnswerer",
-        "question_answerer",
-        "kinds.spans.Spans",
-        "spans",
-        'answer("a question", "a text")',
-        "question-answering",
-        measured=AnswerFiles,
-        command="answer",
-        help="""\
+        "BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", 'answer("a question", "a text")',
+        "question-answering", measured=task_files.AnswerFiles, command="answer", help="""\
 Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0, or its rows as JSON lines or Parquet.
 
 \b
 Example:
   $ keras-bert finetune answer --train train-v1.1.json --eval dev-v1.1.json --output my-answerer
 """,
-        files=AnswerFiles,
+        files=task_files.AnswerFiles,
     ),
     Task(
-        "BertReranker",
-        "reranker",
-        "kinds.ranking.Ranking",
-        "sequence",
-        'rank("a query", ["a text", "another"])',
-        "text-ranking",
-        "CrossEncoder",
-        measured=ClassifyFiles,
-        command="rank",
-        help="""\
+        "BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", 'rank("a query", ["a text", "another"])',
+        "text-ranking", "CrossEncoder", measured=task_files.ClassifyFiles, command="rank", help="""\
 Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
 By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
@@ -120,16 +83,11 @@ Examples:
   $ keras-bert finetune rank --train mined.jsonl --query-column query --passage-column positive \\
       --negative-column negative --output my-reranker
 """,
-        files=RankFiles,
+        files=task_files.RankFiles,
     ),
     Task(
-        "BertMultipleChoice",
-        "multiple_choice",
-        "multiple_choice.Choices",
-        "choices",
-        'choose("a question", ["an answer", "another"])',
-        "multiple-choice",
-        measured=ChooseFiles,
+        "BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices",
+        'choose("a question", ["an answer", "another"])', "multiple-choice", measured=task_files.ChooseFiles,
         command="choose",
         help=f"""\
 Choose the best of several answers: {TABLES}, with a column for each choice.
@@ -139,18 +97,11 @@ Example:
   $ keras-bert finetune choose --train swag.csv --question-column sent1 --choice-column ending0 \\
       --choice-column ending1 --choice-column ending2 --choice-column ending3 --output my-chooser
 """,
-        files=ChooseFiles,
+        files=task_files.ChooseFiles,
     ),
     Task(
-        "BertSentenceEncoder",
-        "sentence",
-        "kinds.similarity.Similarity",
-        None,
-        'encode("a text")',
-        "sentence-similarity",
-        "SentenceTransformer",
-        is_found=False,
-        asked='keras-bert encode "a text" --preset {}',
+        "BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, 'encode("a text")',
+        "sentence-similarity", "SentenceTransformer", is_found=False, asked='keras-bert encode "a text" --preset {}',
         command="embed",
         help=f"""\
 Train sentence vectors on pairs, triplets or pairs with scores: {TABLES}.
@@ -164,37 +115,22 @@ If --eval has no negatives, pairs are measured.
 Example:
   $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
 """,
-        files=EmbedFiles,
+        files=task_files.EmbedFiles,
     ),
     Task(
-        "BertMaskedLM",
-        "masked_lm",
-        "kinds.pretraining.MaskedTokens",
-        "masked_lm",
-        'fill("a text with a [MASK]")',
-        "fill-mask",
-        is_found=False,
-        asked='keras-bert fill {} "a text with a [MASK]"',
+        "BertMaskedLM", "masked_lm", "kinds.pretraining.MaskedTokens", "masked_lm", 'fill("a text with a [MASK]")',
+        "fill-mask", is_found=False, asked='keras-bert fill {} "a text with a [MASK]"',
     ),
     Task(
-        "BertNextSentence",
-        "next_sentence",
-        "kinds.pretraining.NextSentence",
-        "next_sentence",
-        'score("a text", "does it follow?")',
-        is_found=False,
-        measured=ClassifyFiles,
+        "BertNextSentence", "next_sentence", "kinds.pretraining.NextSentence", "next_sentence",
+        'score("a text", "does it follow?")', is_found=False, measured=task_files.ClassifyFiles,
     ),
     Task(
-        "BertSparseEncoder",
-        "sparse",
-        "sparse.TokenWeights",
-        "masked_lm",
-        'encode("a text")',
-        "feature-extraction",
+        "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
         "SparseEncoder",
     ),
 )
+# fmt: on
 
 FINE_TUNING = {task.command: task for task in TASKS if task.command}
 OF_HEAD = {task.head: task for task in reversed(TASKS)}  # the most general task of each; of no head, vectors of texts

@@ -65,8 +65,8 @@ from keras_bert.recipe import RowsRecipe
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.tasks.kinds import Score
-    from keras_bert.tasks.task import BertTask
 
 
 _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")

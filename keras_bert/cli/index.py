@@ -26,7 +26,7 @@ from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import check_corpus
 
 
-@click.command(help=__doc__.replace("{tables}", TABLES))
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("corpus", required=False)
 @click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
 @corpus_options

@@ -38,7 +38,7 @@ from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import read_corpus
 
 
-@click.command(help=__doc__.replace("{tables}", TABLES))
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("pairs")
 @click.option("--query-column", default="query", metavar="C", help="The column of the queries.")
 @click.option("--positive-column", default="positive", metavar="C", help="The column of the positives.")

@@ -21,7 +21,7 @@ from keras_bert.data import table_formats, tables
 from keras_bert.data.task_files import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound="BertTask")

@@ -50,7 +50,7 @@ from keras_bert.data.table_formats import TABLES, format_of
 from keras_bert.data.tables import check_columns, text_of, text_rows
 
 
-@click.command(help=__doc__.replace("{tables}", TABLES))
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("model", callback=find_model)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")

@@ -21,7 +21,7 @@ from keras_bert.formats.saved import write_settings
 from keras_bert.precisions import PRECISIONS
 from keras_bert.runtime_table import Runtime
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 

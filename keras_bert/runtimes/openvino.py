@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
 

@@ -22,9 +22,9 @@ from keras_bert.formats.saved import CRF
 from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions
 from keras_bert.task_table import HEADS
+from keras_bert.tasks.base.lists import logits_of_lists
+from keras_bert.tasks.base.low_precision import LowPrecision
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
-from keras_bert.tasks.lists import logits_of_lists
-from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS, Tensor
 from keras_bert.text import BertPreprocessor
 

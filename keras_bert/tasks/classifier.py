@@ -15,12 +15,12 @@ from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
+from keras_bert.tasks.base.storable import DROPOUT, Setting
+from keras_bert.tasks.base.task import BertTask, ToTrain
+from keras_bert.tasks.heads.long_text import classify_texts, text_features
 from keras_bert.tasks.kinds.classes import KINDS, OfTexts, TextAnswer
-from keras_bert.tasks.long_text import classify_texts, text_features
-from keras_bert.tasks.storable import DROPOUT, Setting
-from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -99,9 +99,7 @@ class BertClassifier(BertTask):
         self._add_head(len(labels), dropout)
 
     @classmethod
-    def to_train(
-        cls, settings: ClassifyFiles, preset: str | Path, examples: Examples
-    ) -> tuple[BertTask, dict[str, Any]]:
+    def to_train(cls, settings: ClassifyFiles, preset: str | Path, examples: Examples) -> ToTrain:
         names = ("problem_type", "long_text", "sequence_length", "pooling")
         arguments: dict[str, Any] = {name: getattr(settings, name) for name in names}
         arguments["pairs"] = "text_pair" in examples.texts

@@ -19,7 +19,7 @@ from keras_bert.task_table import FINE_TUNING
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
 
 Arguments: TypeAlias = "dict[str, Any]"  # by keyword
 F = TypeVar("F", bound=ExampleFiles)
@@ -75,7 +75,7 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
 
     Its head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
     """
-    from keras_bert.tasks.storable import read_own_settings
+    from keras_bert.tasks.base.storable import read_own_settings
 
     with Preset.open(handle) as preset:
         reads_single_texts = read_own_settings(tasks.BertClassifier, preset).get("pairs") is False

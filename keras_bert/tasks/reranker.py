@@ -15,9 +15,8 @@ from keras_bert.choices import RANKING_LOSSES, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import ranking_losses
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import (
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import (
     Inputs,
     Labels,
     Pair,
@@ -29,10 +28,11 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
+from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
+from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.kinds.ranking import Ranking
-from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.losses import ranking_losses
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -68,7 +68,7 @@ class BertReranker(BertTask):
             two or more columns of passages. Packed lists are int `[batch, passages, seq_length]` each.
 
     Returns:
-        float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
+        float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `tasks.losses.ranking_losses` takes them.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -105,7 +105,7 @@ class BertReranker(BertTask):
         self._add_head(1 if labels is None else 2, dropout)
 
     @classmethod
-    def to_train(cls, settings: RankFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def to_train(cls, settings: RankFiles, preset: str | Path, examples: Examples) -> ToTrain:
         model = cls.from_preset(preset, sequence_length=settings.sequence_length)
         return model, {"loss": settings.loss and getattr(ranking_losses, RANKING_LOSSES[settings.loss])()}
 

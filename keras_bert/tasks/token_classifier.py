@@ -16,14 +16,14 @@ from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import TagFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
-from keras_bert.tasks.crf import CRF
+from keras_bert.tasks.base.by_length import BySentence, flat_tokens
+from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
+from keras_bert.tasks.base.storable import DROPOUT, Part, Setting
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
+from keras_bert.tasks.heads.crf import CRF
+from keras_bert.tasks.heads.long_text import sequence_output, token_mask
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
-from keras_bert.tasks.long_text import sequence_output, token_mask
-from keras_bert.tasks.storable import DROPOUT, Part, Setting
-from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -112,7 +112,7 @@ class BertTokenClassifier(BertTask):
         )
 
     @classmethod
-    def to_train(cls, settings: TagFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def to_train(cls, settings: TagFiles, preset: str | Path, examples: Examples) -> ToTrain:
         arguments: dict[str, Any] = {"long_text": settings.long_text, "sequence_length": settings.sequence_length}
         if settings.crf:
             arguments["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True

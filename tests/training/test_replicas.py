@@ -12,8 +12,8 @@ import pytest
 
 from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.pretraining import write_records
-from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.tasks.sentence_losses import MatryoshkaLoss, VectorMSELoss
+from keras_bert.tasks.losses import ranking_losses, sentence_losses
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, VectorMSELoss
 
 from ..support.data import ROOT
 from . import on_replicas

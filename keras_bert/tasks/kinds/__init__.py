@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.counted import counted
-from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.base.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.kinds.class_weights import ClassWeight
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 

@@ -25,7 +25,7 @@ from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
-from keras_bert.tasks.low_precision import LowPrecision, ranges_of_weights
+from keras_bert.tasks.base.low_precision import LowPrecision, ranges_of_weights
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 

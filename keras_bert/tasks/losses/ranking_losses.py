@@ -9,7 +9,7 @@ Loss             Labels                               Learns
 ===============  ===================================  ===========================================================
 `LambdaLoss`     relevance grades, 0, 1, 2 ...        the order of passages, above all at the top (nDCG)
 `ListNetLoss`    any numbers, the higher the better   which passages have the highest labels
-`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.sentence_losses`
+`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.losses.sentence_losses`
 ===============  ===================================  ===========================================================
 
 By default, `BertReranker` takes `MarginMSELoss` for a better model's scores and `LambdaLoss` for other labels.
@@ -23,8 +23,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss  # noqa: F401 - one of `RANKING_LOSSES`
 from keras_bert.tasks.replicas import all_reduce_sum
-from keras_bert.tasks.sentence_losses import MarginMSELoss  # noqa: F401 - one of `RANKING_LOSSES`
 from keras_bert.tensors import Tensor
 
 

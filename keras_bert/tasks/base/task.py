@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -22,9 +22,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.task_table import TASKS
-from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
-from keras_bert.tasks.by_length import STRINGS, ByLength, Graphs, are_texts
-from keras_bert.tasks.columns import (
+from keras_bert.tasks.base.by_length import STRINGS, ByLength, Graphs, are_texts
+from keras_bert.tasks.base.columns import (
     Inputs,
     Labels,
     Targets,
@@ -37,10 +36,11 @@ from keras_bert.tasks.columns import (
     columns_of,
     plain,
 )
+from keras_bert.tasks.base.storable import Storable
+from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
-from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
     AccumulatedBatch,
     Forward,
@@ -55,6 +55,8 @@ from keras_bert.tasks.training_step import (
 )
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+
+ToTrain: TypeAlias = "tuple[BertTask, dict[str, Any]]"  # a model, and arguments for `fine_tune`
 
 
 class TokenizedExamples(NamedTuple):
@@ -111,7 +113,7 @@ class BertTask(Replicated, Storable):
                 cls.HEAD, cls.LIBRARY, cls.FILES = task.head, task.library, task.measured
 
     @classmethod
-    def to_train(cls, settings: Any, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def to_train(cls, settings: Any, preset: str | Path, examples: Examples) -> ToTrain:
         """Loads the model of a preset to train on examples of files, and returns it with arguments for `fine_tune`."""
         return cls.from_preset(preset, sequence_length=settings.sequence_length), {}
 

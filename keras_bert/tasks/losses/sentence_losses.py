@@ -30,7 +30,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.counted import counted
-from keras_bert.tasks.columns import Labels, Targets, as_float32
+from keras_bert.tasks.base.columns import Labels, Targets, as_float32
 from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
@@ -415,7 +415,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
 
     Example:
-        >>> from keras_bert.tasks.sentence_losses import MultipleNegativesRankingLoss
+        >>> from keras_bert.tasks.losses.sentence_losses import MultipleNegativesRankingLoss
         >>> loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), dims=[4, 2])
         >>> loss(ops.zeros([2]), ops.ones([2, 2, 4])).shape
         TensorShape([])
