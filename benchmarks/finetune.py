@@ -28,7 +28,7 @@ from _finetune_tasks import CLASSES, QUESTIONS, TASKS, WORDS, Examples, some
 from _measure import DATA, MINILM, heading, need, one_of, options, parse, race, rate, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
 from keras_bert.training.batches import batches_of_epoch
 from keras_bert.training.fine_tune import dataset_of, make_pack

@@ -26,7 +26,7 @@ from _measure import DATA, MINILM, heading, one_of, options, parse, run, table
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.embedding import embed_files
 from keras_bert.search import build_index
-from keras_bert.tasks.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
+from keras_bert.tasks.base.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
 
 # Verb -> the number of its token segments that are packed into a row; the others say where words or windows begin.
 PACKED = {"classify": 1, "rank": 2, "tag": 1, "answer": 2, "encode": 1, "embed": 1, "index": 1}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         BertSparseEncoder,
         BertTokenClassifier,
     )
-    from keras_bert.tasks.crf import CRF
+    from keras_bert.tasks.heads.crf import CRF
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.2.0"
@@ -49,7 +49,7 @@ _OUTSIDE_TASKS = {
     "BertConfig": "config",
     "BertEncoder": "encoder",
     "BertPreprocessor": "text",
-    "CRF": "tasks.crf",  # needs no TensorFlow
+    "CRF": "tasks.heads.crf",  # needs no TensorFlow
     "HubLayer": "saved_model",
 }
 registered.register()

@@ -1,6 +1,7 @@
 """The names that arguments and options accept. This module imports nothing heavy, for a quick `--help`."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -15,8 +16,23 @@ LAYOUTS = ("prose", "sentences")  # of a corpus
 MASKED_UNITS = ("token", "word", "span")
 VOCABULARIES = ("wordpiece", "bytepair", "sentencepiece")
 
+
+class LongText(NamedTuple):
+    """A way to fit texts that are too long."""
+
+    truncation: str | None = None  # see `text.packing.truncate`; None: as the preset's
+    has_windows: bool = False
+    keeps_words: bool = True  # whether words that stand together in a row do in the text, too
+
+
+LONG_TEXTS = {
+    "truncate": LongText(),
+    "head_tail": LongText("head_tail", keeps_words=False),
+    "windows": LongText(has_windows=True),
+}
+
 # Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
-# pooling of sentence vectors, add a line here, and its function in `tasks/pooling.py`.
+# pooling of sentence vectors, add a line here, and its function in `tasks/heads/pooling.py`.
 POOLINGS = {
     # `BertConfig.pooling`, of `pooled_output` in an encoder without a pooler: "classifier_pooling" in a `config.json`
     "encoder": {"first": "cls", "mean": "mean", "unit_mean": "unit_mean", "late": "late"},
@@ -33,8 +49,23 @@ POOLINGS = {
     "windows": {"mean": "mean", "max": "max"},  # `window_pooling`, of long texts
 }
 
-# Name -> the class or function of `tasks/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is missing,
-# as files of examples hold no vectors.
+
+class ProblemType(NamedTuple):
+    """What the labels of a classifier of texts are."""
+
+    labels: str  # how files hold them: one of `data.texts.KINDS`
+    activations: tuple[str | None, ...] = ()  # of its logits in a graph of Keras
+
+
+# By Hugging Face's names. Each has a class in `tasks/kinds/classes.py`.
+PROBLEM_TYPES = {
+    "single_label_classification": ProblemType("class", (None, "Softmax")),
+    "multi_label_classification": ProblemType("multi_label", ("Sigmoid",)),
+    "regression": ProblemType("number"),
+}
+
+# Name -> the class or function of `tasks/losses/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is
+# missing, as files of examples hold no vectors.
 SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
     "cosent": "CoSENTLoss",
@@ -44,7 +75,7 @@ SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "triplet": "TripletLoss",
     "margin_mse": "MarginMSELoss",
 }
-# Name -> the class or function of `tasks/ranking_losses.py`.
+# Name -> the class or function of `tasks/losses/ranking_losses.py`.
 RANKING_LOSSES = {
     "binary_cross_entropy": "binary_cross_entropy",
     "lambda": "LambdaLoss",
@@ -52,8 +83,5 @@ RANKING_LOSSES = {
     "margin_mse": "MarginMSELoss",
 }
 
-PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
-STORED = ("float32", "int8")  # vectors of an index
-DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")  # of training
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 SIGNATURES = ("transformers",)  # of exports, besides this package's own

@@ -26,6 +26,7 @@ from keras_bert.formats.preset import check_format
 from keras_bert.formats.saved import CRF, note
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
+from keras_bert.task_table import OF_LIBRARY
 
 if TYPE_CHECKING:
     from keras_bert.text.tokenizer import Tokenizer
@@ -133,11 +134,11 @@ def _write_hugging_face(
     ours = settings.get(hugging_face.SETTINGS) or {}
     task, library, reads_pairs = ours.get("task"), None, bool((ours.get("model") or {}).get("pairs"))
     if scores.is_declared:
-        task, library = "BertReranker", "CrossEncoder"
+        library = "CrossEncoder"
         if tokenizer is not None and scores.max_length:
             cross_encoder.write_length(directory, scores.max_length)
     elif sparse.is_declared:
-        task, library = "BertSparseEncoder", "SparseEncoder"
+        library = "SparseEncoder"
         table = None
         if sparse.query_table and tokenizer is not None:
             table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
@@ -146,9 +147,10 @@ def _write_hugging_face(
                 cross_encoder.write_length(directory / sparse_encoder.QUERIES, sparse.max_length)
         sparse_encoder.write(directory, sparse, table)
     elif (preset.home / sentence_transformers.MODULES).is_file():
-        task, library = "BertSentenceEncoder", "SentenceTransformer"
+        library = "SentenceTransformer"
         dense = preset.once(sentence_transformers.read_dense_weights)
         sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
+    task = OF_LIBRARY[library].model if library else task
     model_card.write(
         directory,
         config,

@@ -28,8 +28,9 @@ from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
 from keras_bert.formats.tokenizers import byte_pairs, sentencepiece_model, unigram, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
-from keras_bert.task_table import HEADS, TASKS
+from keras_bert.task_table import HEADS, OF_HEAD, PRETRAINED, TASKS
 
 # Class -> the command that uses its model, {} is the path.
 _COMMANDS = {
@@ -38,11 +39,10 @@ _COMMANDS = {
         for task in TASKS
         if task.is_found
     },
-    "BertSentenceEncoder": 'keras-bert encode "a text" --preset {}',
-    "BertMaskedLM": 'keras-bert fill {} "a text with a [MASK]"',
+    **{task.model: task.asked for task in TASKS if task.asked},
 }
 _SERVE = "keras-bert export serving --preset {}%s --output serving"
-_SERVED_AS = {"BertMaskedLM": " --task fill", "BertNextSentence": " --task score"}
+_SERVED_AS = {model: f" --task {verb}" for verb, model in PRETRAINED.items() if model != OF_HEAD[None].model}
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
 _TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
@@ -54,8 +54,6 @@ _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
 }
 # Format -> what a model in it is, if nothing says more.
 _FORMATS = {"tf1": "Google's checkpoint of TensorFlow 1", "garden": "a checkpoint of TF Model Garden"}
-# Kind of an export -> the module that runs it.
-_RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai_edge_litert"}
 # Operations that read outside of their memory before 2.21.1; see SECURITY.md.
 _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
@@ -209,7 +207,7 @@ def _add_model(found: Inspection, preset: Preset) -> None:
         return
     names = _classes_of(preset)
     found.loads_as += names
-    if names[0] == "BertSentenceEncoder":
+    if names[0] == OF_HEAD[None].model:
         found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
     has_tokenizer = found.facts["vocabulary"].endswith("Tokenizer")
     if not index.name.startswith(hugging_face.WEIGHTS):
@@ -253,7 +251,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
 def _classes_of(preset: Preset) -> list[str]:
     """Lists the classes that load a preset, the one that it was made for first."""
     heads, fitting = preset.checkpoint.heads, saved.task_of(preset)
-    if fitting != "BertSentenceEncoder":
+    if fitting != OF_HEAD[None].model:
         return [fitting, "BertEncoder"]
     pretrained = [task.model for task in TASKS if task.head in heads and not task.is_found]
     is_sentence = (preset.home / sentence_transformers.MODULES).is_file() or not pretrained
@@ -315,7 +313,9 @@ def _export(found: Inspection) -> None:
         values = preset.json(hugging_face.CONFIG, {hugging_face.SETTINGS: ({"task": (str, None)}, None)})
         task = (values.get(hugging_face.SETTINGS) or {}).get("task") or "none: the bare encoder"
         _add_configuration(found, preset, preset.config, task=task)
-    if _is_installed(found, _RUNTIMES[found.kind], "'keras-bert-models[runtimes]'") and found.kind != "litert":
+    runtime = RUNTIMES[found.kind]
+    is_installed = _is_installed(found, runtime.package.replace("-", "_"), "'keras-bert-models[runtimes]'")
+    if is_installed and runtime.can_load:
         found.loads_as.append("keras_bert.runtimes.load")
     found.commands.append("its README.md has a program that runs it")
 
@@ -672,7 +672,7 @@ _READERS: dict[str, Callable[[Inspection], None]] = {
     **dict.fromkeys(("hugging_face", "sentence_transformers", "keras_hub", "checkpoint"), _model),
     "saved_model": _saved_model,
     "versions": _versions,
-    **dict.fromkeys(_RUNTIMES, _export),
+    **dict.fromkeys(RUNTIMES, _export),
     "run": _run,
     "index": _index,
     "records": _records,

@@ -10,22 +10,29 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
 from keras_bert.config import BertConfig, FieldType, types_of
 
 _EXPECTED = {int: "a whole number", float: "a number", str: "a name", bool: "True or False", Mapping: "a dict"}
 BALANCED = "balanced"  # class weights by how often each class occurs
-_LIMITS = {
-    "1 or more": lambda value: value >= 1,
-    "5 or more": lambda value: value >= 5,
-    "0 or more": lambda value: 0 <= value < math.inf,
-    "a number above 0": lambda value: 0 < value < math.inf,
-    "a number between 0 and 1": lambda value: 0 < value < 1,
-    "a share, 0 to 1": lambda value: 0 <= value <= 1,
-    "": lambda value: True,
-}
+
+
+class Limits(NamedTuple):
+    """What a value may be."""
+
+    text: str  # in messages and help texts
+    allows: Callable[[Any], bool] = lambda value: True
+
+
+_FROM_1 = Limits("1 or more", lambda value: value >= 1)
+_FROM_5 = Limits("5 or more", lambda value: value >= 5)
+_FROM_0 = Limits("0 or more", lambda value: 0 <= value < math.inf)
+_ABOVE_0 = Limits("a number above 0", lambda value: 0 < value < math.inf)
+_BETWEEN = Limits("a number between 0 and 1", lambda value: 0 < value < 1)
+_SHARE = Limits("a share, 0 to 1", lambda value: 0 <= value <= 1)
+_ANY = Limits("")
 
 # The default learning rates of pre-training: (largest hidden size, rate). Smaller models take higher rates, about in
 # proportion to 1 / width (Yang et al. 2022, "Tensor Programs V", for Adam).
@@ -53,16 +60,16 @@ EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
-def _field(default: object, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
+def _field(default: object, limits: Limits, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
     """Makes a hyper-parameter, required if `default` is MISSING; `option` is its name in commands, if different."""
-    help = f"{help}; {limits}." if limits else f"{help}."
+    help = f"{help}; {limits.text}." if limits.text else f"{help}."
     metadata = {"limits": limits, "help": help, "option": option, "choices": choices}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def _choice(choices: Sequence[str], help: str) -> Any:
     """Makes a hyper-parameter that is one of these names, by default the first."""
-    return _field(choices[0], f"one of {', '.join(choices)}", help, choices=choices)
+    return _field(choices[0], Limits(f"one of {', '.join(choices)}"), help, choices=choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +94,12 @@ Q = TypeVar("Q", bound="_Checked")
 class Recipe(_Checked):
     """The hyper-parameters that fine-tuning and pre-training have in common."""
 
-    learning_rate: float = _field(5e-5, "a number above 0", "The highest learning rate")
-    warmup: float = _field(0.1, "a share, 0 to 1", "The share of all updates in which the learning rate rises")
-    weight_decay: float = _field(0.01, "0 or more", "The factor of weight decay")
-    clip_norm: float | None = _field(
-        1.0, "a number above 0", "The largest norm of the gradients; larger ones are scaled down"
-    )
-    accumulate: int = _field(
-        1, "1 or more", "The number of batches that make one update; the last update may have fewer"
-    )
-    seed: int = _field(
-        0, "0 or more", "The seed of the order of examples, of masks, and (in the command) of new weights"
-    )
+    learning_rate: float = _field(5e-5, _ABOVE_0, "The highest learning rate")
+    warmup: float = _field(0.1, _SHARE, "The share of all updates in which the learning rate rises")
+    weight_decay: float = _field(0.01, _FROM_0, "The factor of weight decay")
+    clip_norm: float | None = _field(1.0, _ABOVE_0, "The largest norm of the gradients; larger ones are scaled down")
+    accumulate: int = _field(1, _FROM_1, "The number of batches that make one update; the last update may have fewer")
+    seed: int = _field(0, _FROM_0, "The seed of the order of examples, of masks, and (in the command) of new weights")
 
     @classmethod
     def of(cls: type[R], **values: Any) -> R:
@@ -114,37 +115,33 @@ class FineTuningRecipe(Recipe):
     """The hyper-parameters of `fine_tune`, with the defaults of Devlin et al. 2018, appendix A.3."""
 
     epochs: int | None = _field(
-        None, "1 or more", "The number of passes over the examples, by default 3, or up to 20 if there are few"
+        None, _FROM_1, "The number of passes over the examples, by default 3, or up to 20 if there are few"
     )
-    batch_size: int | None = _field(None, "1 or more", "The number of examples in a batch, by default 32")
+    batch_size: int | None = _field(None, _FROM_1, "The number of examples in a batch, by default 32")
     batch_tokens: int | None = _field(
-        None, "1 or more", "The most tokens in a batch, padding included, in place of a batch size"
+        None, _FROM_1, "The most tokens in a batch, padding included, in place of a batch size"
     )
-    layer_decay: float = _field(
-        1.0, "a number above 0", "The factor between a layer's learning rate and that of the layer above"
-    )
+    layer_decay: float = _field(1.0, _ABOVE_0, "The factor between a layer's learning rate and that of the layer above")
     class_weight: Mapping | Literal["balanced"] | None = _field(
         None,
-        "0 or more",
+        _FROM_0,
         "The weight of each class in the loss, by default 1; or balanced, so that all classes weigh the same",
         choices=(BALANCED,),
     )
-    frozen_layers: int = _field(0, "0 or more", "The number of lowest layers to freeze, with the embeddings")
+    frozen_layers: int = _field(0, _FROM_0, "The number of lowest layers to freeze, with the embeddings")
     lora_rank: int | None = _field(
-        None, "1 or more", "The rank of LoRA, such as 8; LoRA trains small matrices in place of whole layers"
+        None, _FROM_1, "The rank of LoRA, such as 8; LoRA trains small matrices in place of whole layers"
     )
     few_shot: bool | None = _field(
         None,
-        "",
+        _ANY,
         "Learn from pairs of texts, then fit the head; by default on for a new head with at most "
         f"{FEW_EXAMPLES} texts per class",
     )
-    patience: int | None = _field(
-        None, "1 or more", "The number of epochs without improvement after which training ends"
-    )
+    patience: int | None = _field(None, _FROM_1, "The number of epochs without improvement after which training ends")
     validation_split: float | None = _field(
         None,
-        "a number between 0 and 1",
+        _BETWEEN,
         "The share of the examples to hold out for measuring each epoch",
         "eval_split",
     )
@@ -183,18 +180,18 @@ class PretrainingRecipe(Recipe):
 
     steps: int | None = _field(
         None,
-        "1 or more",
+        _FROM_1,
         "The number of batches to train on, in both phases; new models up to 256 wide have a default, 6,500",
     )
     batch_size: int | None = _field(
-        None, "1 or more", "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"
+        None, _FROM_1, "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"
     )
     optimizer: str = _choice(("adamw", "lamb"), "The optimizer; LAMB is for batches of thousands")
     learning_rate: float | None = _field(
-        None, "a number above 0", "The highest learning rate, by default by the size of the model, 1e-3 to 1e-4"
+        None, _ABOVE_0, "The highest learning rate, by default by the size of the model, 1e-3 to 1e-4"
     )
     warmup: float = dataclasses.field(default=0.05, metadata=Recipe.__dataclass_fields__["warmup"].metadata)
-    measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
+    measure_every: int = _field(1000, _FROM_1, "The number of steps from one measurement to the next")
 
     def for_width(self: P, hidden_size: int, trained: bool = False) -> P:
         """Sets the learning rate, if it is None, from `PRETRAINING_RATES`: the lowest if the weights are trained."""
@@ -210,7 +207,7 @@ class RowsRecipe(_Checked):
 
     objective: str | None = _field(
         None,
-        f"one of {', '.join(OBJECTIVES)}",
+        Limits(f"one of {', '.join(OBJECTIVES)}"),
         "The objective besides masked tokens. next_sentence: does the second segment follow the first; sentence_order: "
         "are both in order; sentences: only masked tokens, in rows of whole sentences. By default next_sentence; for "
         "trained weights, that of their heads",
@@ -221,17 +218,15 @@ class RowsRecipe(_Checked):
     )
     sequence_length: int | None = _field(
         None,
-        "5 or more",
+        _FROM_5,
         "The number of tokens in a row, by default 128; new models up to 256 wide are trained on 32, and then, for a "
         "third of the steps, on 128",
     )
     masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
-    static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
-    copies: int = _field(
-        1, "1 or more", "The number of times to use each text, with new random pairs and masks each time"
-    )
-    pack: bool = _field(False, "", "Pack several short documents into a row, with the objective sentences")
-    processes: int = _field(1, "1 or more", "The number of processes that write training examples")
+    static_masking: bool = _field(False, _ANY, "Mask the same tokens in each epoch, unlike RoBERTa")
+    copies: int = _field(1, _FROM_1, "The number of times to use each text, with new random pairs and masks each time")
+    pack: bool = _field(False, _ANY, "Pack several short documents into a row, with the objective sentences")
+    processes: int = _field(1, _FROM_1, "The number of processes that write training examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,13 +234,13 @@ class SecondPhase(_Checked):
     """The settings of the command's second phase, on longer rows (Devlin et al. 2018, appendix A.2)."""
 
     then_steps: int | None = _field(
-        None, "1 or more", "The number of steps, the last ones, that have longer rows; by default see sequence_length"
+        None, _FROM_1, "The number of steps, the last ones, that have longer rows; by default see sequence_length"
     )
     then_length: int | None = _field(
-        None, "5 or more", "The number of tokens per row in the second phase, by default 512, or 128 after 32"
+        None, _FROM_5, "The number of tokens per row in the second phase, by default 512, or 128 after 32"
     )
     then_batch_size: int | None = _field(
-        None, "1 or more", "The number of rows per batch in the second phase, by default 8, or 16 after rows of 32"
+        None, _FROM_1, "The number of rows per batch in the second phase, by default 8, or 16 after rows of 32"
     )
 
 
@@ -282,7 +277,7 @@ def with_schedule(
 @dataclass(frozen=True, kw_only=True)
 class _WithTeacher:
     temperature: float = _field(
-        2.0, "a number above 0", "The temperature of the teacher's probabilities; above 1, small ones count more"
+        2.0, _ABOVE_0, "The temperature of the teacher's probabilities; above 1, small ones count more"
     )
 
 
@@ -321,7 +316,7 @@ def takes_recipe(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     return document
 
 
-def _check(name: str, value: object, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:
+def _check(name: str, value: object, field: FieldType, limits: Limits, choices: Sequence[str] = ()) -> None:
     if isinstance(value, str) and value in choices:
         return
     if not field.fits(value):
@@ -330,5 +325,5 @@ def _check(name: str, value: object, field: FieldType, limits: str, choices: Seq
     if isinstance(value, Mapping):
         for key, each in value.items():
             _check(f"{name} of {key}", each, FieldType(float, may_be_none=False), limits)
-    elif value is not None and not (value in choices if choices else _LIMITS[limits](value)):
-        raise ValueError(f"{name} is {repr(value) if field.kind is str else value}; expected {limits}")
+    elif value is not None and not (value in choices if choices else limits.allows(value)):
+        raise ValueError(f"{name} is {repr(value) if field.kind is str else value}; expected {limits.text}")

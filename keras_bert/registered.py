@@ -10,30 +10,37 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from keras_bert.choices import SENTENCE_LOSSES
+from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.extras import needing_tensorflow_text
-from keras_bert.task_table import TASKS
 
-# Module -> its classes that `register_keras_serializable` registers when the module is imported.
-CLASSES = {
-    **{f"tasks.{task.module}": [task.model] for task in TASKS},
+# Module -> its classes that `register_keras_serializable` registers when the module is imported; and those of tasks.
+_OTHERS = {
     "encoder.encoder": ["BertEncoder"],
     "encoder.layers": ["Dropout"],
     "optimizers.adamw": ["AdamW", "WarmupThenDecay"],
     "optimizers.lamb": ["LAMB"],
     "pretraining.pretrainer": ["BertPretrainer"],
     "saved_model.hub_layer": ["HubLayer"],
-    "tasks.class_losses": ["ScaledMeanSquaredError"],
-    "tasks.crf": ["CRF", "CRFLoss"],
-    "tasks.ranking_losses": ["LambdaLoss", "ListNetLoss"],
+    "tasks.losses.class_losses": ["ScaledMeanSquaredError"],
+    "tasks.heads.crf": ["CRF", "CRFLoss"],
+    "tasks.losses.ranking_losses": [
+        name for name in RANKING_LOSSES.values() if name[0].isupper() and name != "MarginMSELoss"
+    ],
     "tasks.replicas": ["GlobalMean"],
-    "tasks.sentence_losses": [*SENTENCE_LOSSES.values(), "MatryoshkaLoss", "VectorMSELoss"],
-    "tasks.spans": ["SpanLoss"],
+    "tasks.losses.sentence_losses": [*SENTENCE_LOSSES.values(), "MatryoshkaLoss", "VectorMSELoss"],
+    "tasks.heads.spans": ["SpanLoss"],
     "text.bytepair": ["BytePairTokenizer"],
     "text.preprocessor": ["BertPreprocessor"],
     "text.sentencepiece": ["SentencePieceTokenizer"],
     "text.wordpiece": ["WordPieceTokenizer"],
 }
+
+
+def classes() -> dict[str, list[str]]:
+    """Lists all classes that Keras saves, by their modules in `keras_bert`."""
+    from keras_bert.task_table import TASKS  # it lists the columns of files, too, which `import keras_bert` need not
+
+    return {**{f"tasks.{task.module}": [task.model] for task in TASKS}, **_OTHERS}
 
 
 class _ClassToImport:
@@ -56,7 +63,7 @@ def register() -> None:
         return
     from keras.saving import get_custom_objects
 
-    for module, names in CLASSES.items():
+    for module, names in classes().items():
         for name in names:
             get_custom_objects().setdefault(f"keras_bert>{name}", _ClassToImport(module, name))
 

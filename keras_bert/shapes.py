@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from keras_bert.config import BertConfig
+from keras_bert.task_table import HEADS
 
 Shape = tuple[int, ...]
-CLASSIFIERS = ("sequence", "tokens", "spans", "choices", "next_sentence", "replaced_tokens")
+CLASSIFIERS = tuple(name for name in HEADS if name != "masked_lm")
 
 
 class Dense(NamedTuple):
@@ -115,8 +116,8 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
             return {**layers, "decoder": Dense(hidden, config.vocab_size, config.decoder_bias)}
         width = config.embedding_width
         return {"transform": Dense(hidden, width, not config.head_norm), "norm": _norm(config, width)}
-    has_norm = config.head_norm and head in ("sequence", "tokens", "spans", "choices")
-    reads_text = head in ("sequence", "choices") and not config.reads_pooler(head)
+    has_norm = config.head_norm and HEADS[head].learns is not None
+    reads_text = HEADS[head].of_text and not config.reads_pooler(head)
     if has_norm or head == "replaced_tokens" or (reads_text and config.sequence_activation is not None):
         layers["transform"] = Dense(hidden, hidden, not has_norm)
     if has_norm:

@@ -1,8 +1,11 @@
-"""The table of tasks, a line each, and that of their heads. Whatever lists tasks reads it; it imports nothing heavy."""
+"""The table of tasks, a row each, and that of their heads. Whatever lists tasks reads it; it needs no TensorFlow."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from keras_bert.data import task_files
+from keras_bert.data.table_formats import TABLES
 
 
 class Task(NamedTuple):
@@ -12,97 +15,126 @@ class Task(NamedTuple):
     module: str  # the file in `keras_bert/tasks/` that has the class
     kind: str  # what its labels and answers are: a class in `keras_bert/tasks/`, with its file
     head: str | None  # its head in checkpoints, a key of `HEADS`; None: it has none
-    command: str | None = None  # the subcommand of `finetune` that trains it; None: there is none
-    # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that recognizes the
-    # preset wins.
-    is_found: bool = True
+    call: str  # how to ask it, in a model card
     pipeline: str | None = None  # its name on the Hugging Face Hub, `pipeline_tag`
-    call: str = ""  # how to ask it, in a model card
+    library: str | None = None  # the class of sentence-transformers that reads its files
+    # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the last one that recognizes the
+    # preset wins; the first one is the most general.
+    is_found: bool = True
+    asked: str = ""  # the command that asks it, {} is the path; by default `predict`
+    measured: type[task_files.ExampleFiles] | None = None  # how examples to measure it on are read; None: they are not
+    # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads, what it has not.
+    command: str | None = None
+    help: str = ""
+    files: type[task_files.ExampleFiles] = task_files.ExampleFiles
+    without: tuple[str, ...] = ("class_weight", "few_shot")
 
 
+# fmt: off
 TASKS = (
     Task(
-        "BertReranker",
-        "reranker",
-        "kinds.ranking.Ranking",
-        "sequence",
-        "rank",
-        pipeline="text-ranking",
-        call='rank("a query", ["a text", "another"])',
+        "BertClassifier", "classifier", "kinds.classes.OfTexts", "sequence", 'classify("a text")',
+        "text-classification", measured=task_files.ClassifyFiles, command="classify",
+        help=f"""\
+Classify texts or pairs: {TABLES}, or a directory with one directory per class.
+
+With few examples of each class, the encoder learns from pairs of them, then the head is fitted (--few-shot).
+
+\b
+Example:
+  $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
+""",
+        files=task_files.ClassifyFiles, without=(),
     ),
     Task(
-        "BertClassifier",
-        "classifier",
-        "kinds.classes.OfTexts",
-        "sequence",
-        "classify",
-        pipeline="text-classification",
-        call='classify("a text")',
+        "BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", 'tag(["some", "words"])',
+        "token-classification", measured=task_files.TagFiles, command="tag", help="""\
+Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
+
+\b
+Example:
+  $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
+""",
+        files=task_files.TagFiles, without=("few_shot",),
     ),
     Task(
-        "BertTokenClassifier",
-        "token_classifier",
-        "kinds.words.WordLabels",
-        "tokens",
-        "tag",
-        pipeline="token-classification",
-        call='tag(["some", "words"])',
+        "BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", 'answer("a question", "a text")',
+        "question-answering", measured=task_files.AnswerFiles, command="answer", help="""\
+Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0, or its rows as JSON lines or Parquet.
+
+\b
+Example:
+  $ keras-bert finetune answer --train train-v1.1.json --eval dev-v1.1.json --output my-answerer
+""",
+        files=task_files.AnswerFiles,
     ),
     Task(
-        "BertQuestionAnswerer",
-        "question_answerer",
-        "kinds.spans.Spans",
-        "spans",
-        "answer",
-        pipeline="question-answering",
-        call='answer("a question", "a text")',
+        "BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", 'rank("a query", ["a text", "another"])',
+        "text-ranking", "CrossEncoder", measured=task_files.ClassifyFiles, command="rank", help="""\
+Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
+
+By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
+answer, 0 for none, or between. With --negative-column, a row is a list: a query, its answer, and other texts, such
+as those that `mine` finds. `search --rerank` takes the model.
+
+\b
+Examples:
+  $ keras-bert finetune rank --train train.csv --eval dev.csv --output my-reranker
+  $ keras-bert finetune rank --train mined.jsonl --query-column query --passage-column positive \\
+      --negative-column negative --output my-reranker
+""",
+        files=task_files.RankFiles,
     ),
     Task(
-        "BertMultipleChoice",
-        "multiple_choice",
-        "multiple_choice.Choices",
-        "choices",
-        "choose",
-        pipeline="multiple-choice",
-        call='choose("a question", ["an answer", "another"])',
+        "BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices",
+        'choose("a question", ["an answer", "another"])', "multiple-choice", measured=task_files.ChooseFiles,
+        command="choose",
+        help=f"""\
+Choose the best of several answers: {TABLES}, with a column for each choice.
+
+\b
+Example:
+  $ keras-bert finetune choose --train swag.csv --question-column sent1 --choice-column ending0 \\
+      --choice-column ending1 --choice-column ending2 --choice-column ending3 --output my-chooser
+""",
+        files=task_files.ChooseFiles,
     ),
     Task(
-        "BertSparseEncoder",
-        "sparse",
-        "sparse.TokenWeights",
-        "masked_lm",
-        pipeline="feature-extraction",
-        call='encode("a text")',
+        "BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, 'encode("a text")',
+        "sentence-similarity", "SentenceTransformer", is_found=False, asked='keras-bert encode "a text" --preset {}',
+        command="embed",
+        help=f"""\
+Train sentence vectors on pairs, triplets or pairs with scores: {TABLES}.
+
+Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
+--batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores
+of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines.
+If --eval has no negatives, pairs are measured.
+
+\b
+Example:
+  $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
+""",
+        files=task_files.EmbedFiles,
     ),
     Task(
-        "BertSentenceEncoder",
-        "sentence",
-        "kinds.similarity.Similarity",
-        None,
-        "embed",
-        is_found=False,
-        pipeline="sentence-similarity",
-        call='encode("a text")',
+        "BertMaskedLM", "masked_lm", "kinds.pretraining.MaskedTokens", "masked_lm", 'fill("a text with a [MASK]")',
+        "fill-mask", is_found=False, asked='keras-bert fill {} "a text with a [MASK]"',
     ),
     Task(
-        "BertMaskedLM",
-        "masked_lm",
-        "kinds.pretraining.MaskedTokens",
-        "masked_lm",
-        is_found=False,
-        pipeline="fill-mask",
-        call='fill("a text with a [MASK]")',
+        "BertNextSentence", "next_sentence", "kinds.pretraining.NextSentence", "next_sentence",
+        'score("a text", "does it follow?")', is_found=False, measured=task_files.ClassifyFiles,
     ),
     Task(
-        "BertNextSentence",
-        "next_sentence",
-        "kinds.pretraining.NextSentence",
-        "next_sentence",
-        is_found=False,
-        call='score("a text", "does it follow?")',
+        "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
+        "SparseEncoder",
     ),
 )
+# fmt: on
 
+FINE_TUNING = {task.command: task for task in TASKS if task.command}
+OF_HEAD = {task.head: task for task in reversed(TASKS)}  # the most general task of each; of no head, vectors of texts
+OF_LIBRARY = {task.library: task for task in TASKS if task.library}
 PRETRAINED = {task.call.partition("(")[0]: task.model for task in TASKS if not task.is_found}  # method -> class
 
 
@@ -113,15 +145,23 @@ class Head(NamedTuple):
     purpose: str  # what a model card says of it
     learns: str | None = None  # what a fine-tuned head predicts for, as messages say; None for heads of pre-training
     has_labels: bool = False  # whether its outputs are named in `id2label` of `config.json`
+    of_text: bool = False  # whether it has logits of a whole text, not of its words
+    logits: tuple[str, ...] = ("logits",)  # their names in transformers' outputs; several: as many of each token
 
 
+_SPAN = ("start_logits", "end_logits")
 # In the order of the classes in a file's `architectures`.
 HEADS = {
     "masked_lm": Head("ForMaskedLM", "masked language modeling"),
     "replaced_tokens": Head("ForPreTraining", "detection of replaced tokens"),
-    "sequence": Head("ForSequenceClassification", "classification of sequences", "texts", has_labels=True),
-    "tokens": Head("ForTokenClassification", "classification of tokens", "words", has_labels=True),
-    "spans": Head("ForQuestionAnswering", "question answering by spans", "answers to questions"),
-    "choices": Head("ForMultipleChoice", "multiple choice", "choices"),
+    "sequence": Head("ForSequenceClassification", "classification of sequences", "texts", True, True),
+    "tokens": Head("ForTokenClassification", "classification of tokens", "words", True),
+    "spans": Head(
+        "ForQuestionAnswering",
+        "question answering by spans",
+        "answers to questions",
+        logits=("start_logits", "end_logits"),
+    ),
+    "choices": Head("ForMultipleChoice", "multiple choice", "choices", of_text=True),
     "next_sentence": Head("ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)"),
 }

@@ -9,7 +9,7 @@ import pytest
 from keras_bert import recipe, training
 from keras_bert.cli import main
 from keras_bert.config import BertConfig
-from keras_bert.tasks.registry import FINE_TUNING
+from keras_bert.task_table import FINE_TUNING
 
 from .support.messages import error_names
 
@@ -30,7 +30,7 @@ BAD = {"a number between 0 and 1": 1, "1 or more": 0, "0 or more": -1, "a number
 
 @pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"class_weight", "few_shot"}))
 def test_bad_values_are_refused_by_name(name):
-    limits = FIELDS[name][1].metadata["limits"]
+    limits = FIELDS[name][1].metadata["limits"].text
     bad = BAD.get(limits, "sgd")
     with error_names(ValueError, name, repr(bad), limits):
         FIELDS[name][0].of(**{name: bad})

@@ -17,8 +17,8 @@ import click
 
 from keras_bert.cli import pretrain, runs
 from keras_bert.cli.options import find_preset, together
+from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
-from keras_bert.tasks.file_settings import ClassifyFiles
 
 
 @click.group(help=__doc__)

@@ -60,13 +60,13 @@ from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
+from keras_bert.data.task_files import ClassifyFiles, EmbedFiles
 from keras_bert.recipe import RowsRecipe
-from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.tasks.kinds import Score
-    from keras_bert.tasks.task import BertTask
 
 
 _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 import keras_bert
-from keras_bert import files
+from keras_bert import files, precisions
 from keras_bert.choices import SIGNATURES
 from keras_bert.cli.options import (
     calibration_columns,
@@ -36,7 +36,7 @@ from keras_bert.cli.options import (
     tokenizer_option,
 )
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
-from keras_bert.runtimes.runtime_table import RUNTIMES
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.task_table import PRETRAINED
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
@@ -52,7 +52,7 @@ _signature = click.option(
 )
 _dtype = click.option(
     "--dtype",
-    type=click.Choice(["float32", "float16", "bfloat16"]),
+    type=click.Choice(precisions.SAVED_MODELS),
     help="The type to store the weights in. 16 bits halve the size, but make every call slower.",
 )
 _length = click.option(
@@ -216,7 +216,7 @@ def _add_runtime(name: str) -> None:
     @preset_option
     @click.option(
         "--precision",
-        type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
+        type=click.Choice(precisions.PRECISIONS),
         default="float32",
         help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
     )

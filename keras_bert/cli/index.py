@@ -1,6 +1,6 @@
 """Index texts for a search by meaning.
 
-CORPUS is CSV, TSV, JSON lines, Parquet or Excel with a column of texts; any other file has one text per line. Then
+CORPUS is {tables} with a column of texts; any other file has one text per line. Then
 `keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has changed, it
 encodes only the new texts.
 
@@ -18,21 +18,21 @@ from typing import Any
 
 import click
 
-from keras_bert import files
-from keras_bert.choices import STORED
+from keras_bert import files, precisions
 from keras_bert.cli.options import corpus_options, filter_of
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import check_corpus
 
 
-@click.command(help=__doc__)
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("corpus", required=False)
 @click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
 @corpus_options
 @click.option(
     "--stored",
-    type=click.Choice(STORED),
+    type=click.Choice(precisions.INDEXES),
     help="How a search holds vectors; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")

@@ -1,7 +1,7 @@
 """Find hard negatives for pairs of texts.
 
-These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
-JSON lines, Parquet or Excel. A text that scores almost as high as the positive may be an unmarked answer:
+These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row:
+{tables}. A text that scores almost as high as the positive may be an unmarked answer:
 --relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
 "negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
 CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank those of a cross-encoder, for `finetune embed
@@ -34,10 +34,11 @@ from keras_bert.cli.options import (
 from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
 from keras_bert.counted import counted
 from keras_bert.data import read_columns
+from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import read_corpus
 
 
-@click.command(help=__doc__)
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("pairs")
 @click.option("--query-column", default="query", metavar="C", help="The column of the queries.")
 @click.option("--positive-column", default="positive", metavar="C", help="The column of the positives.")

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from keras_bert import files
-from keras_bert.choices import PRECISIONS
+from keras_bert import files, precisions
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.tasks.file_settings import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
+from keras_bert.data.task_files import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound="BertTask")
@@ -334,7 +333,7 @@ def parse_numbers(ctx: click.Context, option: click.Parameter, text: str | None)
 
 precision_option = click.option(
     "--precision",
-    type=click.Choice(PRECISIONS),
+    type=click.Choice(precisions.INFERENCE),
     default="float32",
     help="The precision of inference. On CPUs, bfloat16 and int8 are faster; answers change a little.",
 )
@@ -355,7 +354,7 @@ def precision_options(command: Callable) -> Callable:
 
     @functools.wraps(command)
     def checked(precision: str, calibration: str | None, **options: Any) -> None:
-        if calibration is not None and precision != "int8":
+        if calibration is not None and not precisions.PRECISIONS[precision].has_ranges:
             raise Misuse("--calibration is for --precision int8")
         with misuse(OSError):
             if calibration is not None and table_formats.format_of(calibration) is None:
@@ -385,7 +384,7 @@ def load_in_precision(
             model.set_precision(precision, _read_calibration_texts(calibration, names))
         elif precision != "float32":
             model.set_precision(precision)
-    if precision == "int8" and model.encoder.inference.ranges.is_built_in:
+    if precisions.PRECISIONS[precision].has_ranges and model.encoder.inference.ranges.is_built_in:
         message = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
         echo(message, err=True)
     return model

@@ -1,7 +1,7 @@
 """Apply a fine-tuned model to texts.
 
 MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
-line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of `finetune`: a text, and for pairs a
+line, or is a table ({tables}) with the columns of `finetune`: a text, and for pairs a
 second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
 row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
 or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
@@ -46,11 +46,11 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 from keras_bert.data.examples import check_characters, check_row, parse_json_object
-from keras_bert.data.table_formats import format_of
+from keras_bert.data.table_formats import TABLES, format_of
 from keras_bert.data.tables import check_columns, text_of, text_rows
 
 
-@click.command(help=__doc__)
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("model", callback=find_model)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from keras_bert import files
-from keras_bert.choices import DTYPES, STRATEGIES
+from keras_bert import files, precisions
+from keras_bert.choices import STRATEGIES
 from keras_bert.cli.options import check_prompts, field_options, together
 from keras_bert.cli.terminal import (
     Failure,
@@ -37,8 +37,8 @@ def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Ca
         *recipes,
         click.option(
             "--dtype",
-            type=click.Choice(DTYPES),
-            default=DTYPES[0],
+            type=click.Choice(precisions.TRAINING),
+            default=precisions.TRAINING[0],
             help="The dtype policy of training; the weights stay float32.",
         ),
         click.option(

@@ -8,6 +8,7 @@
     texts.py             texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py             words and labels, one per line
     squad.py             questions, contexts and answers
+    task_files.py        the settings of each task's files, such as columns; options of commands come from them
 
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
 ValueError if it is not UTF-8, has no examples, or has bad rows. The message has the number of bad rows, and the line

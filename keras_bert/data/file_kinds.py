@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.runtime_table import RUNTIMES, Runtime
+
 _BEGINNING = 4096  # bytes that are read of a file
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
@@ -75,6 +77,10 @@ def begins(*beginnings: bytes) -> Callable[[Look], bool]:
     return lambda look: look.beginning.startswith(beginnings)
 
 
+def _is_for(runtime: Runtime) -> Callable[[Look], bool]:
+    return lambda look: runtime.begins(look.beginning)
+
+
 PART = "copy it to the other files of its model, and inspect their directory"
 OTHER_RUNTIME = "nothing here reads it: look for the model that it was made from, in its original format"
 _PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")
@@ -110,7 +116,7 @@ NO_DATA = (
     ),
     Kind(*ARCHIVE, lambda look: begins(*_ARCHIVES)(look) or look.beginning[257:263] in _TAR, UNPACK),
     Kind("other", "a model for llama.cpp (GGUF)", begins(*_GGUF), OTHER_RUNTIME),
-    Kind("other", "a model for LiteRT", lambda look: look.beginning[3:8] == b"\0TFL3", OTHER_RUNTIME),
+    *(Kind("other", f"a model for {each.title}", _is_for(each), OTHER_RUNTIME) for each in RUNTIMES.values()),
     Kind("unknown", "a picture", begins(*_PICTURES)),
     Kind("unknown", "a PDF", begins(b"%PDF-"), "export its text into a .txt"),
     Kind("unknown", "a database of SQLite", begins(b"SQLite format 3\0"), "export a table of it as .csv"),

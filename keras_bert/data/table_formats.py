@@ -256,6 +256,7 @@ def _read_parquet(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 class Format(NamedTuple):
     """A format of tables."""
 
+    title: str  # in help texts
     suffixes: tuple[str, ...]
     read: Callable[..., Iterator[tuple[int, Row]]]  # each row of a file with its number
     word: str  # for a file, in messages
@@ -267,14 +268,23 @@ class Format(NamedTuple):
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 FORMATS = {
-    "csv": Format((".csv",), _read_csv, "table (CSV)"),
-    "tsv": Format((".tsv",), _read_tsv, "table (TSV)"),
-    "jsonl": Format((".jsonl", ".ndjson"), _read_json_lines, "file of JSON lines", has_cells=False),
+    "csv": Format("CSV", (".csv",), _read_csv, "table (CSV)"),
+    "tsv": Format("TSV", (".tsv",), _read_tsv, "table (TSV)"),
+    "jsonl": Format("JSON lines", (".jsonl", ".ndjson"), _read_json_lines, "file of JSON lines", has_cells=False),
     "parquet": Format(
-        (".parquet",), _read_parquet, "parquet file", (b"PAR1",), "row", has_cells=False, names=_read_parquet_names
+        "Parquet",
+        (".parquet",),
+        _read_parquet,
+        "parquet file",
+        (b"PAR1",),
+        "row",
+        has_cells=False,
+        names=_read_parquet_names,
     ),
-    "xlsx": Format(_WORKBOOKS, _read_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
+    "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
 }
+*_first, _last = (each.title for each in FORMATS.values())
+TABLES = f"{', '.join(_first)} or {_last}"  # in help texts
 
 
 class FileKind(NamedTuple):

@@ -17,11 +17,6 @@ from keras_bert.files import check_regular, read_text
 
 Labels: TypeAlias = Column | Sequence[Column] | None  # the columns of labels: one, several for tuples of them, or none
 KINDS = ("class", "number", "multi_label")
-LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
-    "single_label_classification": "class",
-    "multi_label_classification": "multi_label",
-    "regression": "number",
-}
 
 
 def parse_label(value: object, kind: str, separator: str = "|", name: str = "label") -> str | float | tuple[str, ...]:

@@ -16,12 +16,9 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.families.table import table_of
-from keras_bert.task_table import HEADS, TASKS, Task
+from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
 FILE = "README.md"
-_OF_HEAD: dict[str, Task] = {
-    task.head: task for task in TASKS if task.head
-}  # of several tasks with one head, the most general
 _MARK = "<!-- keras_bert wrote this card, and replaces it unless you edit it: {digest} -->\n"
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
 _LICENCE = re.compile(r"^license: *['\"]?([\w.+-]+)", re.MULTILINE)
@@ -56,8 +53,8 @@ def write(
         return
     training = training or Training()
     known = {each.model: each for each in TASKS}
-    head = next((name for name in HEADS if name in heads and name in _OF_HEAD), "")
-    of_class = known.get(task or "") or _OF_HEAD.get(head)
+    head = next((name for name in HEADS if name in heads and name in OF_HEAD), "")
+    of_class = known.get(task or "") or OF_HEAD.get(head)
     name = of_class.model if of_class else "BertEncoder"
     lacks_pooler = bool(table_of(config).pooler) and not heads and not config.pooler
     architecture = hugging_face.model_values(config, set(heads))["architectures"][0] if heads else "AutoModel"

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_bert import files
+from keras_bert.runtime_table import RUNTIMES
 
 # Patterns of paths in a model's directory; * does not match a slash.
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.json")
@@ -60,10 +61,7 @@ MODEL = (
     "variables/variables.*",
     "assets/vocab.txt",
     "assets.extra/config.json",
-    "onnx/*.onnx",  # this and the next three: exports to other runtimes
-    "openvino/*.xml",
-    "openvino/*.bin",
-    "model.tflite",
+    *(pattern for runtime in RUNTIMES.values() for pattern in runtime.files),
 )
 # KerasHub's files, if config.json is KerasHub's. Otherwise the user may have saved files under these names with Keras.
 _KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json")

@@ -12,6 +12,7 @@ from keras_bert.data import file_kinds
 from keras_bert.data.file_kinds import ARCHIVE, NO_DATA, OTHER_RUNTIME, PART, UNPACK, Kind, begins
 from keras_bert.data.table_formats import kind_of
 from keras_bert.formats import model_files
+from keras_bert.runtime_table import RUNTIMES
 
 
 class Look(file_kinds.Look):
@@ -70,9 +71,7 @@ DIRECTORIES = (
         "checkpoint",
     ),
     Kind("saved_model", "a SavedModel", _has("saved_model.pb")),
-    Kind("onnx", "an export for ONNX Runtime", _exported("onnx/model.onnx")),
-    Kind("openvino", "an export for OpenVINO", _exported("openvino/openvino_model.xml")),
-    Kind("litert", "an export for LiteRT", _exported("model.tflite")),
+    *(Kind(each.name, f"an export for {each.title}", _exported(each.file)) for each in RUNTIMES.values()),
     Kind(
         "adapter",
         "a PEFT adapter (LoRA or the like) without its base model",
@@ -104,8 +103,7 @@ DIRECTORIES = (
         "copy the file that ends in .index there",
     ),
     Kind("other", "a model for llama.cpp (GGUF)", _has("*.gguf"), OTHER_RUNTIME),
-    Kind("other", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), OTHER_RUNTIME),
-    Kind("other", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), OTHER_RUNTIME),
+    *(Kind("other", f"a model for {x.title}", _any_of(*x.in_directory), OTHER_RUNTIME) for x in RUNTIMES.values()),
     Kind(
         "configuration",
         "a configuration without weights",
@@ -126,8 +124,7 @@ FILES = (
     Kind("part", "a part of a TensorFlow checkpoint", _named("*.index", "*.data-[0-9]*"), PART),
     Kind("data", "a table", lambda look: (kind := kind_of(look.path)).has_magic and kind.is_table),
     *NO_DATA,
-    Kind("other", "a model for ONNX Runtime", _named("*.onnx"), OTHER_RUNTIME),
-    Kind("other", "a model for OpenVINO", _named("*openvino_model.xml", "*openvino_model.bin"), OTHER_RUNTIME),
+    *(Kind("other", f"a model for {each.title}", _named(*each.named), OTHER_RUNTIME) for each in RUNTIMES.values()),
     Kind("part", "the graph of a SavedModel", _named("*saved_model.pb"), PART),
     Kind("part", "weights of Flax", _named("*.msgpack"), PART),
     Kind("other", "a graph of TensorFlow, or another protocol buffer", _named("*.pb"), OTHER_RUNTIME),

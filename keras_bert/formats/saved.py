@@ -26,7 +26,7 @@ from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles, resolve
 from keras_bert.shapes import Shape
-from keras_bert.task_table import TASKS
+from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
 _OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
 CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
@@ -39,7 +39,7 @@ _PREPROCESSOR: dict[str, files.JsonShape] = {
     "special_tokens_in_text": (bool, None),
 }
 _OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (dict, None)}
-_CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
+CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
 # Class of sentence-transformers that reads the files of a task -> the settings that these files hold, and their reader.
 _LIBRARIES: dict[str, tuple[type, Callable[[PresetFiles], Any]]] = {
     "SentenceTransformer": (sentence_transformers.SentenceSettings, sentence_transformers.read),
@@ -127,29 +127,29 @@ def read(
     )
 
 
-def has_task(preset: Preset, task: str, head: str | None) -> bool:
+def has_task(preset: Preset, task: str, head: str | None, library: str | None) -> bool:
     """Checks whether a preset has the head of a task, and says that it is this task's if others have the same."""
     checkpoint = preset.checkpoint
     if head not in checkpoint.heads:
         return False
-    if task == "BertSparseEncoder":
-        return preset.once(sparse_encoder.read).is_declared
-    if task != "BertReranker":
+    if library is None:
         return True
+    if HEADS[str(head)].learns is None:
+        return preset.once(_LIBRARIES[library][1]).is_declared
     size = checkpoint.shapes(head).get("logits/bias")
     if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
-        values = preset.json(hugging_face.CONFIG, _CONFIG) if checkpoint.format == "hugging_face" else {}
+        values = preset.json(hugging_face.CONFIG, CONFIG) if checkpoint.format == "hugging_face" else {}
         return (values.get(hugging_face.SETTINGS) or {}).get("task") == task
-    return size == (1,) and preset.once(cross_encoder.read).is_declared
+    return size == (1,) and preset.once(_LIBRARIES[library][1]).is_declared
 
 
 def task_of(preset: Preset) -> str:
-    """Finds the class that a preset was fine-tuned for, by its head; without a head, "BertSentenceEncoder"."""
-    found = (task for task in reversed(TASKS) if task.is_found)
-    fitting = {task.head: task.model for task in found if has_task(preset, task.model, task.head)}
+    """Finds the class that a preset was fine-tuned for, by its head; without a head, the sentence encoder."""
+    found = (task for task in TASKS if task.is_found)
+    fitting = {task.head: task.model for task in found if has_task(preset, task.model, task.head, task.library)}
     if len(fitting) > 1:
-        raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
-    return next(iter(fitting.values()), "BertSentenceEncoder")
+        raise ValueError(f"{preset.directory} has {' and '.join(map(str, reversed(fitting)))}; load it by its class")
+    return next(iter(fitting.values()), OF_HEAD[None].model)
 
 
 def own_settings(
@@ -175,7 +175,7 @@ def own_settings(
 def _entries_of(preset: Preset) -> Mapping[str, Any]:
     """Returns the content of `config.json`, or what the weights' format implies of labels and task."""
     checkpoint = preset.checkpoint
-    values = preset.json(hugging_face.CONFIG, _CONFIG) if checkpoint.format == "hugging_face" else {}
+    values = preset.json(hugging_face.CONFIG, CONFIG) if checkpoint.format == "hugging_face" else {}
     return {**values, **checkpoint.entries}
 
 
@@ -226,7 +226,7 @@ def write_card(directory: str | Path, saved: Saved, training: model_card.Trainin
         heads,
         task=saved.task,
         labels=saved.labels,
-        reads_pairs=bool(saved.settings.get("pairs")) and saved.task == "BertClassifier",
+        reads_pairs=bool(saved.settings.get("pairs")),
         library=saved.library,
         note=note(saved.config, saved.settings, "crf" in saved.weights),
         licence=base and model_card.licence_of(base),

@@ -20,6 +20,7 @@ from keras_bert.formats.families.table import check_fixed_values, warn_of_unknow
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
+from keras_bert.task_table import OF_LIBRARY
 
 MODULES = "modules.json"
 ROUTER = "router_config.json"
@@ -49,7 +50,7 @@ _ACTIVATIONS = {
 }
 _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
 # Other kinds of models of the library -> the class here that reads them.
-_LOADERS = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
+_LOADERS = {library: task.model for library, task in OF_LIBRARY.items() if library != "SentenceTransformer"}
 DENSE_ACTIVATIONS = tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Option of the Transformer -> its only supported value.

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import processors
-from keras_bert.choices import PRECISIONS, check_choice
+from keras_bert.choices import check_choice
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
@@ -30,11 +30,12 @@ from keras_bert.inference.inference_block import (
     int8_embedding,
 )
 from keras_bert.inference.ranges import Int8Ranges
+from keras_bert.precisions import INFERENCE, PRECISIONS
 from keras_bert.tensors import EncoderOutputs
 
 
 @dataclass(frozen=True)
-class Precision:
+class LowPrecision:
     """How an encoder computes in a precision below float32."""
 
     make_dense: Callable[[ArraysByName, Ranges], FloatDense | Int8Dense]  # of a block, from its weights
@@ -42,7 +43,6 @@ class Precision:
     is_supported: Callable[[], bool]  # by this processor and this TensorFlow
     needs: str  # what they lack if not
     processors: str  # of a SavedModel, for its README
-    has_ranges: bool = False  # which are found with texts
 
 
 def _int8_dense(arrays: ArraysByName, ranges: Ranges) -> FloatDense | Int8Dense:
@@ -50,20 +50,19 @@ def _int8_dense(arrays: ArraysByName, ranges: Ranges) -> FloatDense | Int8Dense:
 
 
 LOW_PRECISIONS = {
-    "bfloat16": Precision(
+    "bfloat16": LowPrecision(
         lambda arrays, ranges: FloatDense(arrays, tf.bfloat16),
         bfloat16_embedding,
         lambda: processors.has_bfloat16(),  # which tests replace
         "a processor with AVX-512, and this one has none",
         "The processor must have AVX-512: without it, oneDNN ends the process. It is fast with AVX512_BF16 or AMX.",
     ),
-    "int8": Precision(
+    "int8": LowPrecision(
         _int8_dense,
         int8_embedding,
         onednn.has_int8,
         "TensorFlow's oneDNN operations for x86, which this processor or this build of TensorFlow lacks",
         "It runs on any x86 processor, and is fast on those with AVX512_VNNI or AMX.",
-        has_ranges=True,
     ),
 }
 
@@ -100,7 +99,7 @@ def set_precision(
         return
     low, weights = LOW_PRECISIONS[precision], values_by_name(encoder)
     embedding = low.make_embedding(np.asarray(weights["embeddings/word/embeddings"]))
-    if not low.has_ranges:
+    if not PRECISIONS[precision].has_ranges:
         ranges, blocks = None, _make_blocks(encoder.config, weights, low.make_dense)
     elif ranges is None:
         ranges, blocks = _calibrate(encoder, weights, low, embedding, list(batches))
@@ -114,7 +113,7 @@ def set_precision(
 def _calibrate(
     encoder: BertEncoder,
     weights: ArraysByName,
-    low: Precision,
+    low: LowPrecision,
     embedding: TokenEmbedding,
     batches: list[dict[str, tf.Tensor]],
 ) -> tuple[Int8Ranges, list[InferenceBlock[FloatDense | Int8Dense]]]:
@@ -183,7 +182,7 @@ def _make_blocks(
 
 
 def _check(config: BertConfig, precision: str) -> None:
-    check_choice("precision", precision, PRECISIONS)
+    check_choice("precision", precision, INFERENCE)
     if precision == "float32":
         return
     if config.disentangled_buckets is not None:

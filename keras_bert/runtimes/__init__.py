@@ -9,10 +9,10 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.runtimes.litert import export_litert
 from keras_bert.runtimes.onnx import export_onnx
 from keras_bert.runtimes.openvino import export_openvino
-from keras_bert.runtimes.runtime_table import RUNTIMES
 
 if TYPE_CHECKING:
     from keras_bert.runtimes.loading import RuntimeModel, load

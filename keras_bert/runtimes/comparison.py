@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.inference import SAMPLE_TEXTS
+from keras_bert.precisions import PRECISIONS
 from keras_bert.runtimes.runtime import Run
 from keras_bert.text import BertPreprocessor
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _TEXTS = 6
 _FLOAT = 1e-4  # the largest allowed difference in float32; for outputs above 1, it is multiplied by the largest output
-_COSINES = {"float16": 0.9999, "int8": 0.95}
 _TOKEN_LOGITS = ("start_logits", "end_logits")  # outputs `[batch, seq_length]`; others for tokens have a third axis
 
 
@@ -90,10 +90,11 @@ def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> l
 
 
 def check_differences(differences: list[Difference], precision: str) -> None:
-    """Raises ValueError if a difference is too large for the precision: see `_FLOAT` and `_COSINES`."""
+    """Raises ValueError if a difference is too large for the precision: see `_FLOAT` and `Precision.cosine`."""
+    cosine = PRECISIONS[precision].cosine
     for each in differences:
         limit = _FLOAT * max(1.0, each.scale)
-        is_too_large = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]
+        is_too_large = each.largest > limit if cosine is None else each.cosine < cosine
         if is_too_large:
-            allowed = f"{limit:.1e}" if precision == "float32" else f"a cosine of {_COSINES[precision]}"
+            allowed = f"{limit:.1e}" if cosine is None else f"a cosine of {cosine}"
             raise ValueError(f"the {precision} model differs too much from Keras's ({each}; allowed: {allowed})")

@@ -18,9 +18,10 @@ from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.saved import write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
+from keras_bert.precisions import PRECISIONS
+from keras_bert.runtime_table import Runtime
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
-from keras_bert.runtimes.runtime import Runtime
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -190,10 +191,11 @@ def write(
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
-    if precision == "bfloat16":
-        raise ValueError(runtime.no_bfloat16)
-    if precision not in ("float32", "float16", "int8"):
-        raise ValueError(f"precision is {precision!r}; expected float32, float16 or int8")
+    if precision in runtime.refused:
+        raise ValueError(runtime.refused[precision])
+    if precision not in PRECISIONS:
+        *names, last = (name for name in PRECISIONS if name not in runtime.refused)
+        raise ValueError(f"precision is {precision!r}; expected {', '.join(names)} or {last}")
     for label in getattr(model, "labels", None) or ():
         if label.splitlines() not in ([], [label]):
             raise ValueError(

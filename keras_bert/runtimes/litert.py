@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.extras import needing_tensorflow_text
-from keras_bert.runtimes.runtime import Run, Runtime
-from keras_bert.tensors import TRANSFORMERS_INPUTS
+from keras_bert.runtime_table import RUNTIMES
+from keras_bert.runtimes.runtime import Run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
 
@@ -62,10 +62,10 @@ def export_litert(
         positions = encoder_of(model).config.max_positions
         if not 3 <= sequence_length <= positions:
             raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
-    return write(LITERT, model, directory, precision, overwrite, preprocessor, sequence_length)
+    return write(RUNTIMES["litert"], model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
-def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel, path: Path, precision: str) -> None:
     import tensorflow as tf
 
     from keras_bert.runtimes.litert_metadata import add_metadata
@@ -80,7 +80,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     add_metadata(path, packed)
 
 
-def _open(path: Path) -> Run:
+def open(path: Path) -> Run:
     import numpy as np  # the table of runtimes, which --help reads, does without it
 
     try:
@@ -101,23 +101,3 @@ def _open(path: Path) -> Run:
         return {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
 
     return run_all
-
-
-LITERT = Runtime(
-    file="model.tflite",
-    package="ai-edge-litert",
-    users="LiteRT (TensorFlow Lite) and MediaPipe",
-    names={name: name for name in TRANSFORMERS_INPUTS},
-    ids_dtype="int32",
-    no_bfloat16="LiteRT does not support bfloat16; export float16, float32 or int8",
-    convert=_convert,
-    open=_open,
-    program="""\
-from ai_edge_litert.interpreter import Interpreter
-run = Interpreter("model.tflite").get_signature_runner()
-found = [run(**{name: np.array([each[i]], np.int32) for name, each in inputs.items()}) for i in range(len(texts))]
-outputs = {name: np.concatenate([each[name] for each in found]) for name in found[0]}""",
-    only_answers=True,
-    can_load=False,
-    has_fixed_length=True,
-)

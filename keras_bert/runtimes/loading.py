@@ -9,18 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
-from keras_bert.runtimes import RUNTIMES
+from keras_bert.formats.saved import CONFIG
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.runtimes.runtime import Inputs, Run
+from keras_bert.task_table import OF_HEAD
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
-_PREPROCESSOR = {
-    **dict.fromkeys(("sequence_length", "max_sequence_length"), (int, None)),
-    "truncation": (str, None),
-    "special_tokens_in_text": (bool, None),
-}
-_CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR, None)}, None)}
 _CHUNK = 2048  # texts that are sorted by length
 
 
@@ -165,11 +161,12 @@ def load(directory: str | Path) -> RuntimeModel:
     runtime = next((each for each in runtimes if (directory / each.file).is_file()), None)
     if runtime is None:
         names = " and no ".join(each.file for each in runtimes)
-        raise FileNotFoundError(f"{directory} has no {names}; export_onnx or export_openvino writes such a directory")
+        writers = " or ".join(f"export_{each.name}" for each in runtimes)
+        raise FileNotFoundError(f"{directory} has no {names}; {writers} writes such a directory")
     with Preset.open(directory) as preset:
-        values, positions = preset.json(hugging_face.CONFIG, _CONFIG_TYPES), preset.config.max_positions
+        values, positions = preset.json(hugging_face.CONFIG, CONFIG), preset.config.max_positions
         labels, saved = hugging_face.labels_of(values, directory), values.get(hugging_face.SETTINGS) or {}
-        is_sentence_encoder = saved.get("task") == "BertSentenceEncoder"
+        is_sentence_encoder = saved.get("task") == OF_HEAD[None].model
         settings = preset.sentence_settings if is_sentence_encoder else None
     if settings is not None and any(settings.prompts.values()) and not settings.include_prompt:
         raise ValueError(

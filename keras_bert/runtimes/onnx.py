@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.extras import import_extra, needing_tensorflow_text
-from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
-from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
+from keras_bert.runtime_table import RUNTIMES
+from keras_bert.runtimes.runtime import Inputs, Run, opening
+from keras_bert.tensors import TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
 _OPSET = 18
@@ -69,10 +70,10 @@ def export_onnx(
     """
     with needing_tensorflow_text("export_onnx"):
         from keras_bert.runtimes.export import write
-    return write(ONNX, model, directory, precision, overwrite, preprocessor)
+    return write(RUNTIMES["onnx"], model, directory, precision, overwrite, preprocessor)
 
 
-def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel, path: Path, precision: str) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
     import_extra("tf2onnx", "tf2onnx", "runtimes")
     if precision != "float32":
@@ -155,11 +156,11 @@ def _quantize(path: Path) -> None:
         quantization.quantize_dynamic(prepared, path, **settings)
 
 
-def _open(path: Path) -> Run:
+def open(path: Path) -> Run:
     import numpy as np
 
     onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
-    with opening(path, "ONNX Runtime"):
+    with opening(path, RUNTIMES["onnx"].title):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
 
@@ -168,20 +169,3 @@ def _open(path: Path) -> Run:
         return dict(zip(outputs, found, strict=True))
 
     return run
-
-
-ONNX = Runtime(
-    file="onnx/model.onnx",
-    package="onnxruntime",
-    users="ONNX Runtime, sentence-transformers and optimum",
-    names=TRANSFORMERS_INPUTS,
-    ids_dtype="int64",
-    no_bfloat16="ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8",
-    convert=_convert,
-    open=_open,
-    program="""\
-import onnxruntime
-session = onnxruntime.InferenceSession("onnx/model.onnx")
-names = [output.name for output in session.get_outputs()]
-outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))""",
-)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert.extras import import_extra, needing_tensorflow_text
-from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
-from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
+from keras_bert.runtime_table import RUNTIMES
+from keras_bert.runtimes.runtime import Inputs, Run, opening
+from keras_bert.tensors import TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
 
@@ -49,10 +50,10 @@ def export_openvino(
     """
     with needing_tensorflow_text("export_openvino"):
         from keras_bert.runtimes.export import write
-    return write(OPENVINO, model, directory, precision, overwrite, preprocessor)
+    return write(RUNTIMES["openvino"], model, directory, precision, overwrite, preprocessor)
 
 
-def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel, path: Path, precision: str) -> None:
     openvino = import_extra("openvino", "openvino", "runtimes")
     nncf = import_extra("nncf", "nncf", "runtimes") if precision == "int8" else None
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
@@ -69,12 +70,12 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
 
-def _open(path: Path) -> Run:
+def open(path: Path) -> Run:
     """Opens a file in float32, whatever type the processor is fastest in."""
     import numpy as np
 
     openvino = import_extra("openvino", "openvino", "runtimes")
-    with opening(path, "OpenVINO"):
+    with opening(path, RUNTIMES["openvino"].title):
         model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     inputs = [each.get_any_name() for each in model.inputs]
 
@@ -83,20 +84,3 @@ def _open(path: Path) -> Run:
         return {name: found[output] for output in model.outputs for name in output.get_names()}
 
     return run
-
-
-OPENVINO = Runtime(
-    file="openvino/openvino_model.xml",
-    package="openvino",
-    users="OpenVINO, sentence-transformers and optimum",
-    names=TRANSFORMERS_INPUTS,
-    ids_dtype="int64",
-    no_bfloat16="OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16",
-    convert=_convert,
-    open=_open,
-    program="""\
-import openvino
-model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
-found = model({name: np.array(each) for name, each in inputs.items()})
-outputs = {name: found[output] for output in model.outputs for name in output.get_names()}""",
-)

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from keras_bert import files, undocumented
+from keras_bert import files, precisions, undocumented
+from keras_bert.choices import check_choice
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.tensorflow.saved_model import MODEL
 from keras_bert.inference.precision import LOW_PRECISIONS
@@ -45,9 +46,6 @@ def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextMana
     return files.directory_written_whole(Path(directory), MODEL, overwrite)
 
 
-DTYPES = ("float32", "float16", "bfloat16")
-
-
 class StoredWeights:
     """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
@@ -60,8 +58,8 @@ class StoredWeights:
     """
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
-        if dtype not in (None, *DTYPES):
-            raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
+        if dtype is not None:
+            check_choice("dtype", dtype, precisions.SAVED_MODELS)
         names = {
             id(weight): name for part in (model, root or model) for name, weight in variables_by_name(part).items()
         }

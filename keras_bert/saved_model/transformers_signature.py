@@ -19,22 +19,17 @@ from keras_bert.formats import FAMILIES, Preset
 from keras_bert.formats.saved import CRF
 from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions
+from keras_bert.task_table import HEADS
+from keras_bert.tasks.base.lists import logits_of_lists
+from keras_bert.tasks.base.low_precision import LowPrecision
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
-from keras_bert.tasks.lists import logits_of_lists
-from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS, Tensor
 from keras_bert.text import BertPreprocessor
 
 # The heads of a model -> the names of its logits, those of each head in the order of this line. A head with several
 # names has as many logits of each token. Other models return hidden states.
 LOGITS = {
-    ("sequence",): ("logits",),
-    ("tokens",): ("logits",),
-    ("spans",): ("start_logits", "end_logits"),
-    ("choices",): ("logits",),
-    ("masked_lm",): ("logits",),
-    ("next_sentence",): ("logits",),
-    ("replaced_tokens",): ("logits",),
+    **{(name,): head.logits for name, head in HEADS.items()},
     ("masked_lm", "next_sentence"): ("prediction_logits", "seq_relationship_logits"),
 }
 _DTYPES = {"serving_default": tf.int32, "int64_serving": tf.int64}  # of the ids, in each signature
@@ -105,7 +100,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
         return {name: ops.cast(each, "float32") for name, each in outputs.items()}
 
     def _outputs(self, packed: dict[str, Tensor]) -> dict[str, Tensor]:
-        if len(self.heads) == 1 and (head := next(iter(self.heads))) in ("sequence", "choices"):
+        if len(self.heads) == 1 and HEADS[head := next(iter(self.heads))].of_text:
             logits, _ = logits_of_lists(self.encoder, self.heads[head], packed, training=False)
             is_list = len(packed["input_word_ids"].shape) == 3
             return {"logits": ops.reshape(logits, ops.shape(packed["input_word_ids"])[:2]) if is_list else logits}

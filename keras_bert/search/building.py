@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
-from keras_bert.choices import STORED
+from keras_bert import files, precisions
 from keras_bert.counted import counted, listed
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, read_corpus
@@ -79,8 +78,8 @@ def build_index(
         {'texts': 3, 'encoded': 3, 'truncated': 0}
     """
     neighbours.import_faiss()  # raises
-    if stored not in (None, *STORED):
-        raise ValueError(f"stored is {stored!r}; expected {' or '.join(STORED)}")
+    if stored not in (None, *precisions.INDEXES):
+        raise ValueError(f"stored is {stored!r}; expected {' or '.join(precisions.INDEXES)}")
     directory = Path(directory)
     corpus_rows = read_corpus(corpus, text_column, skip_bad)
     if not corpus_rows:

@@ -21,8 +21,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from keras_bert import files
-from keras_bert.choices import STORED
+from keras_bert import files, precisions
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, missing_column_error
 from keras_bert.progress import progress_bar
@@ -138,7 +137,7 @@ class Database:
         if (row := self.execute(_SETTINGS).fetchone()) is None:
             return None
         kinds = (str, str, str, str, int, int)
-        if not all(map(isinstance, row, kinds)) or Settings(*row).stored not in STORED:
+        if not all(map(isinstance, row, kinds)) or Settings(*row).stored not in precisions.INDEXES:
             raise damaged_error(self.path, f"settings {row}")
         return Settings(*row)
 

@@ -1,20 +1,17 @@
 """Tasks: hidden states to predictions, one module per task; and the losses that one chooses by hand."""
 
+# ruff: noqa: F401 - type checkers read these imports
+
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert.registered import classes
 from keras_bert.task_table import TASKS
 
 if TYPE_CHECKING:
     from keras_bert.tasks.classifier import BertClassifier
-    from keras_bert.tasks.masked_lm import BertMaskedLM
-    from keras_bert.tasks.multiple_choice import BertMultipleChoice
-    from keras_bert.tasks.next_sentence import BertNextSentence
-    from keras_bert.tasks.question_answerer import BertQuestionAnswerer
-    from keras_bert.tasks.ranking_losses import LambdaLoss, ListNetLoss
-    from keras_bert.tasks.reranker import BertReranker
-    from keras_bert.tasks.sentence import BertSentenceEncoder
-    from keras_bert.tasks.sentence_losses import (
+    from keras_bert.tasks.losses.ranking_losses import LambdaLoss, ListNetLoss
+    from keras_bert.tasks.losses.sentence_losses import (
         AnglELoss,
         ContrastiveLoss,
         CoSENTLoss,
@@ -25,41 +22,25 @@ if TYPE_CHECKING:
         TripletLoss,
         VectorMSELoss,
     )
+    from keras_bert.tasks.masked_lm import BertMaskedLM
+    from keras_bert.tasks.multiple_choice import BertMultipleChoice
+    from keras_bert.tasks.next_sentence import BertNextSentence
+    from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+    from keras_bert.tasks.reranker import BertReranker
+    from keras_bert.tasks.sentence import BertSentenceEncoder
     from keras_bert.tasks.sparse import BertSparseEncoder
     from keras_bert.tasks.token_classifier import BertTokenClassifier
 
-__all__ = [
-    "AnglELoss",
-    "BertClassifier",
-    "BertMaskedLM",
-    "BertMultipleChoice",
-    "BertNextSentence",
-    "BertQuestionAnswerer",
-    "BertReranker",
-    "BertSentenceEncoder",
-    "BertSparseEncoder",
-    "BertTokenClassifier",
-    "CoSENTLoss",
-    "ContrastiveLoss",
-    "CosineSimilarityLoss",
-    "LambdaLoss",
-    "ListNetLoss",
-    "MarginMSELoss",
-    "MatryoshkaLoss",
-    "MultipleNegativesRankingLoss",
-    "TripletLoss",
-    "VectorMSELoss",
-]
-
 # Lazy imports: the tasks need TensorFlow, the heads do not.
-_MODULES = (*(task.module for task in TASKS), "ranking_losses", "sentence_losses")
+_MODULES = (*(f"tasks.{task.module}" for task in TASKS), "tasks.losses.ranking_losses", "tasks.losses.sentence_losses")
+__all__ = sorted(name for module in _MODULES for name in classes()[module])  # pyright: ignore
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
     # Import every task, since a .keras file may hold a model of any task.
-    modules = [importlib.import_module(f"keras_bert.tasks.{each}") for each in _MODULES]
+    modules = [importlib.import_module(f"keras_bert.{each}") for each in _MODULES]
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

@@ -14,8 +14,8 @@ from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.recipe import BALANCED
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.class_weights import ClassWeight
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
+    from keras_bert.tasks.kinds.class_weights import ClassWeight
 
 PARTS = ("x", "y", "sample_weight")
 _BATCH_SIZE = 32  # Keras's default

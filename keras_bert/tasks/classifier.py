@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import keras
@@ -11,14 +12,15 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.data import Examples
+from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
-from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.kinds.classes import PROBLEM_TYPES, OfTexts, TextAnswer
-from keras_bert.tasks.long_text import classify_texts, text_features
-from keras_bert.tasks.storable import DROPOUT, Setting
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
+from keras_bert.tasks.base.storable import DROPOUT, Setting
+from keras_bert.tasks.base.task import BertTask, ToTrain
+from keras_bert.tasks.heads.long_text import classify_texts, text_features
+from keras_bert.tasks.kinds.classes import KINDS, OfTexts, TextAnswer
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -64,8 +66,6 @@ class BertClassifier(BertTask):
     _by_length: ByLength
 
     VERB = "classify"
-    HEAD = "sequence"
-    FILES = ClassifyFiles
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
     SETTINGS = (
@@ -87,9 +87,9 @@ class BertClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("problem_type", problem_type, PROBLEM_TYPES)
+        check_choice("problem_type", problem_type, KINDS)
         check_choice("window_pooling", window_pooling, POOLINGS["windows"])
-        kind = PROBLEM_TYPES[problem_type]
+        kind = KINDS[problem_type]
         labels = checked_labels(labels, min_count=kind.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
@@ -97,6 +97,13 @@ class BertClassifier(BertTask):
         self.pairs = pairs
         self.window_pooling = window_pooling
         self._add_head(len(labels), dropout)
+
+    @classmethod
+    def to_train(cls, settings: ClassifyFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        names = ("problem_type", "long_text", "sequence_length", "pooling")
+        arguments: dict[str, Any] = {name: getattr(settings, name) for name in names}
+        arguments["pairs"] = "text_pair" in examples.texts
+        return cls.from_preset(preset, labels=examples.label_names, **arguments), {}
 
     @property
     def problem_type(self) -> str:

@@ -31,8 +31,8 @@ from keras_bert.tasks.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts
+    from keras_bert.tasks.base.task import BertTask
 
 # An epoch has about 50 batches; with many examples, it has as many as let each example begin 4 pairs.
 _BATCHES, _PAIRS_OF_EXAMPLE = 50, 4

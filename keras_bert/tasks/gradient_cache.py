@@ -24,8 +24,8 @@ from keras_bert.tasks.training_step import Forward, ForwardPass, loss_terms
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.columns import Inputs
+    from keras_bert.tasks.base.task import BertTask
 
 _MAX_DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
 

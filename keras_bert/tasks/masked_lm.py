@@ -12,11 +12,11 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES, check_range
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import check_top_k, one_or_many
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import check_top_k, one_or_many
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.pretraining import MaskedTokens
-from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.text.arguments import list_of_str
@@ -176,7 +176,6 @@ class BertMaskedLM(BertTask):
 
     kind = MaskedTokens()
     VERB = "fill"
-    HEAD = "masked_lm"
     READS_SPECIAL_TOKENS = True
     REQUIRED_HEAD = "masked language modeling head; pre-trained models have one"
     PREPROCESSOR_IS_OPTIONAL = True

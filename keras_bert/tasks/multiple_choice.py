@@ -12,13 +12,12 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
-from keras_bert.tasks.file_settings import ChooseFiles
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
+from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
+from keras_bert.tasks.base.storable import DROPOUT, warn_if_untrained
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.kinds import Kind, Score, only_answer, share_of_most_frequent
-from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT, warn_if_untrained
-from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -103,8 +102,6 @@ class BertMultipleChoice(BertTask):
     _by_length: ByLength
 
     VERB = "choose"
-    HEAD = "choices"
-    FILES = ChooseFiles
     SETTINGS = (DROPOUT,)
     ANSWERS_PROGRAM = 'print(outputs["logits"])  # softmax over those of a question gives probabilities'
     kind = Choices()

@@ -11,12 +11,11 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
-from keras_bert.tasks.file_settings import ClassifyFiles
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, Texts, columns_of, one_or_many
+from keras_bert.tasks.base.storable import DROPOUT
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds.pretraining import NextSentence
-from keras_bert.tasks.storable import DROPOUT
-from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -49,10 +48,8 @@ class BertNextSentence(BertTask):
 
     kind = NextSentence()
     VERB = "score"
-    HEAD = "next_sentence"
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
     SETTINGS = (DROPOUT,)
-    FILES = ClassifyFiles
     text_names = ("text", "text_pair")
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal, overload
 
 import keras
@@ -12,14 +13,16 @@ from keras import ops
 from tqdm import tqdm
 
 from keras_bert.counted import counted
+from keras_bert.data import Examples
+from keras_bert.data.task_files import AnswerFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.progress import progress_bar
-from keras_bert.tasks.by_length import ByLength, check_batch_tokens, check_finite
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
-from keras_bert.tasks.file_settings import AnswerFiles
-from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
-from keras_bert.tasks.long_text import sequence_output
-from keras_bert.tasks.spans import (
+from keras_bert.tasks.base.by_length import ByLength, check_batch_tokens, check_finite
+from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, check_top_k
+from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
+from keras_bert.tasks.heads.long_text import sequence_output
+from keras_bert.tasks.heads.spans import (
     NEVER,
     answer_byte_span,
     best_spans,
@@ -30,8 +33,7 @@ from keras_bert.tasks.spans import (
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -74,7 +76,6 @@ class BertQuestionAnswerer(BertTask):
     _by_length: ByLength
 
     VERB = "answer"
-    HEAD = "spans"
     READS_WINDOWS = True
     SETTINGS = (
         Setting("max_answer_length", int),
@@ -82,7 +83,6 @@ class BertQuestionAnswerer(BertTask):
         DROPOUT,
     )
     WINDOWS = (_MAX_LENGTH, _STRIDE)
-    FILES = AnswerFiles
     text_names = ("question", "context")
 
     def __init__(
@@ -106,6 +106,13 @@ class BertQuestionAnswerer(BertTask):
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
         self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
+
+    @classmethod
+    def to_train(cls, settings: AnswerFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        model = cls.from_preset(preset, sequence_length=settings.sequence_length)
+        if settings.no_answer_threshold is not None or not all(map(len, examples.labels or ())):
+            model.no_answer_threshold = settings.no_answer_threshold  # None: the run chooses it
+        return model, {}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from keras_bert import tasks
 from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
+from keras_bert.data.task_files import ClassifyFiles, ExampleFiles, Opened
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families.table import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
-from keras_bert.tasks.entities import scheme_of
-from keras_bert.tasks.file_settings import (
-    AnswerFiles,
-    ChooseFiles,
-    ClassifyFiles,
-    EmbedFiles,
-    ExampleFiles,
-    Opened,
-    RankFiles,
-    TagFiles,
-)
+from keras_bert.task_table import FINE_TUNING
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.task import BertTask
 
 Arguments: TypeAlias = "dict[str, Any]"  # by keyword
 F = TypeVar("F", bound=ExampleFiles)
@@ -84,7 +75,7 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
 
     Its head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
     """
-    from keras_bert.tasks.storable import read_own_settings
+    from keras_bert.tasks.base.storable import read_own_settings
 
     with Preset.open(handle) as preset:
         reads_single_texts = read_own_settings(tasks.BertClassifier, preset).get("pairs") is False
@@ -159,71 +150,7 @@ def _settings_among(kind: type[F], options: Mapping[str, Any]) -> F:
     return kind(**{name: value for name, value in options.items() if name in names and value is not None})
 
 
-# -- The models that are trained on files. Each function returns a model, and arguments for `fine_tune`.
-
-
-def _classifier(settings: ClassifyFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    names = ("problem_type", "long_text", "sequence_length", "pooling")
-    arguments: Arguments = {name: getattr(settings, name) for name in names}
-    arguments["pairs"] = "text_pair" in examples.texts
-    return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **arguments), {}
-
-
-def _token_classifier(settings: TagFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    arguments: Arguments = {"long_text": settings.long_text, "sequence_length": settings.sequence_length}
-    if settings.crf:
-        arguments["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True
-    return tasks.BertTokenClassifier.from_preset(preset, labels=examples.label_names, **arguments), {}
-
-
-def _question_answerer(settings: AnswerFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    model = tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=settings.sequence_length)
-    if settings.no_answer_threshold is not None or not all(map(len, examples.labels or ())):
-        model.no_answer_threshold = settings.no_answer_threshold  # None: the run chooses it
-    return model, {}
-
-
-def _reranker(settings: RankFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    from keras_bert.tasks.ranking_losses import LOSSES
-
-    model = tasks.BertReranker.from_preset(preset, sequence_length=settings.sequence_length)
-    return model, {"loss": settings.loss and LOSSES[settings.loss]()}
-
-
-def _multiple_choice(settings: ChooseFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    return tasks.BertMultipleChoice.from_preset(preset, sequence_length=settings.sequence_length), {}
-
-
-def _sentence_encoder(settings: EmbedFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-    from keras_bert.tasks import sentence_losses
-
-    prompts = (settings.query_prompt, settings.positive_prompt)
-    arguments: Arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
-    score_loss = "margin_mse" if settings.negative_columns else "cosent"
-    default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
-    loss = sentence_losses.LOSSES[settings.loss or default_loss]()
-    if settings.matryoshka_dims:
-        loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
-        arguments["matryoshka_dimensions"] = settings.matryoshka_dims
-    model = tasks.BertSentenceEncoder.from_preset(preset, sequence_length=settings.sequence_length, **arguments)
-    return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
-
-
-class _FineTuning(NamedTuple):
-    """How a task is trained on files; its name is `command` in the table of tasks."""
-
-    files: type[ExampleFiles]
-    load: Callable[[Any, str | Path, Examples], tuple[BertTask, Arguments]]
-
-
-FINE_TUNING = {
-    "classify": _FineTuning(ClassifyFiles, _classifier),
-    "tag": _FineTuning(TagFiles, _token_classifier),
-    "answer": _FineTuning(AnswerFiles, _question_answerer),
-    "rank": _FineTuning(RankFiles, _reranker),
-    "choose": _FineTuning(ChooseFiles, _multiple_choice),
-    "embed": _FineTuning(EmbedFiles, _sentence_encoder),
-}
+# -- Trainings on files.
 
 
 class Job:
@@ -236,7 +163,7 @@ class Job:
         self.settings: Any
         self.recipe: FineTuningWithTeacher
         self.settings, self.recipe = split_by_kind(settings, FINE_TUNING[task].files, FineTuningWithTeacher)
-        if self.recipe.few_shot and task != "classify":
+        if self.recipe.few_shot and "few_shot" in FINE_TUNING[task].without:
             raise ValueError(f"few_shot is for the task 'classify', not {task!r}; leave it out")
         if validation is not None and self.recipe.validation_split is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
@@ -255,7 +182,8 @@ class Job:
 
     def texts_per_class(self, preset: str | Path, examples: Examples) -> float | None:
         """Computes the mean number of texts per class; None if `few_shot` does not fit the task or the preset."""
-        if self.task != "classify" or self.settings.problem_type == "regression" or "text_pair" in examples.texts:
+        has_few_shot = "few_shot" not in FINE_TUNING[self.task].without
+        if not has_few_shot or self.settings.problem_type == "regression" or "text_pair" in examples.texts:
             return None
         with Preset.open(preset) as opened:
             has_head = tasks.BertClassifier.is_in(opened)
@@ -276,4 +204,4 @@ class Job:
 
     def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         """Loads the model of a preset to train on examples, and returns it with arguments for `fine_tune`."""
-        return FINE_TUNING[self.task].load(self.settings, preset, examples)
+        return getattr(tasks, FINE_TUNING[self.task].model).to_train(self.settings, preset, examples)

@@ -19,7 +19,7 @@ from keras_bert.tensors import Tensor
 KerasLoss: TypeAlias = "keras.losses.Loss | str | Callable[[Tensor, Tensor], Tensor]"
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs
+    from keras_bert.tasks.base.columns import Inputs
 
     _Model = keras.Model  # which a class with the mixin is, too
 else:

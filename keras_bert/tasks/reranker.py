@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypedDict, overload
+from pathlib import Path
+from typing import Any, TypedDict, overload
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import check_choice
+from keras_bert.choices import RANKING_LOSSES, check_choice
+from keras_bert.data import Examples
+from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import (
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import (
     Inputs,
     Labels,
     Pair,
@@ -25,11 +28,11 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
-from keras_bert.tasks.file_settings import ClassifyFiles
+from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
+from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.kinds.ranking import Ranking
-from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.losses import ranking_losses
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -65,7 +68,7 @@ class BertReranker(BertTask):
             two or more columns of passages. Packed lists are int `[batch, passages, seq_length]` each.
 
     Returns:
-        float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
+        float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `tasks.losses.ranking_losses` takes them.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -80,10 +83,7 @@ class BertReranker(BertTask):
 
     kind = Ranking()
     VERB = "score"
-    HEAD: ClassVar[str] = "sequence"
-    FILES = ClassifyFiles
     SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
-    LIBRARY = "CrossEncoder"
     text_names = ("text", "text_pair")
 
     def __init__(
@@ -103,6 +103,11 @@ class BertReranker(BertTask):
         self.activation = activation
         self.labels = labels
         self._add_head(1 if labels is None else 2, dropout)
+
+    @classmethod
+    def to_train(cls, settings: RankFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        model = cls.from_preset(preset, sequence_length=settings.sequence_length)
+        return model, {"loss": settings.loss and getattr(ranking_losses, RANKING_LOSSES[settings.loss])()}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):

@@ -13,21 +13,24 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
 from keras_bert.counted import counted
+from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
+from keras_bert.data.task_files import EmbedFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
+from keras_bert.tasks.base.storable import Part, Setting
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.gradient_cache import Column
+from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
+from keras_bert.tasks.heads.pooling import pooled
 from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
-from keras_bert.tasks.long_text import pool_windows, sequence_output
-from keras_bert.tasks.pooling import pooled
-from keras_bert.tasks.sentence_losses import are_text_numbers
-from keras_bert.tasks.storable import Part, Setting
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.losses import sentence_losses
+from keras_bert.tasks.losses.sentence_losses import are_text_numbers
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -70,7 +73,7 @@ class BertSentenceEncoder(BertTask):
 
     Returns:
         float32 `[batch, vector_size]`, each vector of length 1 if `normalize`; for columns `[batch, columns,
-        vector_size]`, as the losses in `keras_bert.tasks.sentence_losses` take them.
+        vector_size]`, as the losses in `keras_bert.tasks.losses.sentence_losses` take them.
 
     Example:
         >>> from keras_bert import BertSentenceEncoder
@@ -97,7 +100,6 @@ class BertSentenceEncoder(BertTask):
         Setting("window_pooling", str),
     )
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
-    LIBRARY = "SentenceTransformer"
     VERB = "encode"
     COMPARES_TEXTS = True
     READS_WINDOWS = True
@@ -148,6 +150,19 @@ class BertSentenceEncoder(BertTask):
         compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731
         self._by_length = ByLength(preprocessor, compute, self._graphs)
         self.built = True
+
+    @classmethod
+    def to_train(cls, settings: EmbedFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        prompts = (settings.query_prompt, settings.positive_prompt)
+        arguments: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
+        score_loss = "margin_mse" if settings.negative_columns else "cosent"
+        default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
+        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.loss or default_loss])()
+        if settings.matryoshka_dims:
+            loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
+            arguments["matryoshka_dimensions"] = settings.matryoshka_dims
+        model = cls.from_preset(preset, sequence_length=settings.sequence_length, **arguments)
+        return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
 
     @property
     def kind(self) -> Similarity:

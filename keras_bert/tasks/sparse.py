@@ -14,13 +14,13 @@ from keras import ops
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sparse_encoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Inputs, check_top_k, one_or_many
+from keras_bert.tasks.base.storable import Part, Setting
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.masked_lm import TokenTexts
-from keras_bert.tasks.storable import Part, Setting
-from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -70,7 +70,6 @@ class BertSparseEncoder(BertTask):
 
     VERB = "encode"
     kind = TokenWeights()
-    HEAD = "masked_lm"
     SETTINGS = (
         Setting("pooling", str),
         Setting("activation", str),
@@ -78,7 +77,6 @@ class BertSparseEncoder(BertTask):
     )
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
     PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
-    LIBRARY = "SparseEncoder"
 
     def __init__(
         self,

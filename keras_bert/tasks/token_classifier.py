@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import keras
@@ -12,16 +13,17 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.counted import counted
+from keras_bert.data import Examples
+from keras_bert.data.task_files import TagFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
-from keras_bert.tasks.crf import CRF
+from keras_bert.tasks.base.by_length import BySentence, flat_tokens
+from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
+from keras_bert.tasks.base.storable import DROPOUT, Part, Setting
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
-from keras_bert.tasks.file_settings import TagFiles
+from keras_bert.tasks.heads.crf import CRF
+from keras_bert.tasks.heads.long_text import sequence_output, token_mask
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
-from keras_bert.tasks.long_text import sequence_output, token_mask
-from keras_bert.tasks.storable import DROPOUT, Part, Setting
-from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -71,9 +73,7 @@ class BertTokenClassifier(BertTask):
     _by_length: BySentence
 
     VERB = "entities"
-    HEAD = "tokens"
     READS_WINDOWS = True
-    FILES = TagFiles
     EQUAL_IN_TEACHER = ("labels",)
     SETTINGS = (
         Setting("labels", list),
@@ -110,6 +110,13 @@ class BertTokenClassifier(BertTask):
         self._by_length = BySentence(
             preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1), self._graphs
         )
+
+    @classmethod
+    def to_train(cls, settings: TagFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        arguments: dict[str, Any] = {"long_text": settings.long_text, "sequence_length": settings.sequence_length}
+        if settings.crf:
+            arguments["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True
+        return cls.from_preset(preset, labels=examples.label_names, **arguments), {}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)

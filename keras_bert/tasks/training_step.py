@@ -20,8 +20,8 @@ from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, is_
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.columns import Inputs
+    from keras_bert.tasks.base.task import BertTask
 
 
 class LossTerm(NamedTuple):

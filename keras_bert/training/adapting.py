@@ -10,7 +10,7 @@ import keras
 from keras_bert import undocumented
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.base.task import BertTask
 
 
 @contextlib.contextmanager

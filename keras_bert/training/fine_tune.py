@@ -18,8 +18,8 @@ from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot, gradient_cache
-from keras_bert.tasks.columns import columns_of
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.base.columns import columns_of
+from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import AccumulatedBatch, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import columns_of_table
@@ -32,7 +32,7 @@ from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs, Targets
+    from keras_bert.tasks.base.columns import Inputs, Targets
 
 # int64 [batch], row numbers -> a batch for `fit`, maybe with sample weights
 Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]]"
@@ -76,7 +76,7 @@ def fine_tune(
             replaces a newly initialized head. At the end, the weights stay, and the rest of the state is removed. If
             `tensorboard` is installed, its logs go there, too.
         loss: by default, the task's loss for such examples, such as cross-entropy for classes; for sentence vectors,
-            see `keras_bert.tasks.sentence_losses`.
+            see `keras_bert.tasks.losses.sentence_losses`.
         teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
         mini_batch_size: for sentence vectors, the number of texts that are computed at a time, such as 64: a batch of
             thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole batch.

@@ -11,13 +11,13 @@ import keras
 
 from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
+from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import EPOCHS
 from keras_bert.tasks import few_shot
-from keras_bert.tasks.file_settings import ClassifyFiles
+from keras_bert.tasks.base.storable import UntrainedWarning
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds import BASELINE, Score
 from keras_bert.tasks.registry import Job, check_labels, load_task
-from keras_bert.tasks.storable import UntrainedWarning
-from keras_bert.tasks.task import BertTask
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of
@@ -67,7 +67,7 @@ def fine_tune_files(
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
             each epoch, unless a progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
-            `keras_bert.tasks.file_settings`, for reading the files and making the model:
+            `keras_bert.data.task_files`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`, `sheet`,

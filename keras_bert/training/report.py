@@ -16,13 +16,13 @@ from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved
 from keras_bert.formats.model_card import Training, table
+from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds import BASELINE, Score
-from keras_bert.tasks.task import BertTask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from keras_bert.tasks.columns import Labels, Texts
+    from keras_bert.tasks.base.columns import Labels, Texts
 
 Cell: TypeAlias = str | float | None  # a cell of a table; None: an empty one
 

@@ -15,8 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import files
-from keras_bert.choices import DTYPES, check_choice
+from keras_bert import files, precisions
+from keras_bert.choices import check_choice
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.progress import on_terminal
@@ -27,8 +27,8 @@ Log: TypeAlias = Callable[[str], Any]  # gets each line of progress
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.records import Records
-    from keras_bert.tasks.columns import Labels, Texts
-    from keras_bert.tasks.task import BertTask
+    from keras_bert.tasks.base.columns import Labels, Texts
+    from keras_bert.tasks.base.task import BertTask
 
 # The names of digests in the settings of a run. Messages show only the names: a digest tells a reader nothing.
 WEIGHTS = "weights of its preset"
@@ -158,7 +158,7 @@ class Run:
     @contextlib.contextmanager
     def on_devices(self, dtype: str, strategy: str) -> Iterator[tf.distribute.Strategy]:
         """Sets the dtype policy in this block, and chooses the devices."""
-        check_choice("dtype", dtype, DTYPES)
+        check_choice("dtype", dtype, precisions.TRAINING)
         old_policy = keras.config.dtype_policy()
         keras.config.set_dtype_policy(dtype)
         try:

@@ -17,9 +17,9 @@ from keras_bert import (
     BertTokenClassifier,
     files,
 )
+from keras_bert.choices import PROBLEM_TYPES
 from keras_bert.data import Answer
-from keras_bert.tasks.file_settings import LABEL_KINDS
-from keras_bert.tasks.kinds.classes import PROBLEM_TYPES
+from keras_bert.tasks.kinds import classes
 from keras_bert.training import fine_tuning_run
 from keras_bert.training.run import Run, load_state, save_state
 
@@ -327,7 +327,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
 
 
 def test_the_kinds_of_labels_are_those_of_a_classifier():
-    assert list(LABEL_KINDS) == list(PROBLEM_TYPES)
+    assert list(PROBLEM_TYPES) == list(classes.KINDS)
 
 
 ROWS = [("the film", "good", "river", "money", 0), ("he was cold", "warm", "a film", "river", 2)] * 8

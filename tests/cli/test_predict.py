@@ -24,7 +24,8 @@ from keras_bert import (
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 from keras_bert.data.tables import read_rows
-from keras_bert.tasks import metrics, registry, vector_metrics
+from keras_bert.tasks import metrics, registry
+from keras_bert.tasks.metrics import vector_metrics
 
 from ..support import small
 from ..support.commands import KINDS, json_lines

@@ -20,7 +20,7 @@ from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.shapes import shapes
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.heads.long_text import classify_texts
 
 from ..support import small
 

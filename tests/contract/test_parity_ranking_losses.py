@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertReranker
-from keras_bert.tasks import ranking_losses as losses
+from keras_bert.tasks.losses import ranking_losses as losses
 
 from ..support import small
 

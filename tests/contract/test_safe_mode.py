@@ -18,7 +18,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, HubLayer
 from keras_bert.registered import CLASSES
-from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.training import AdamW
 

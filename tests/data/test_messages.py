@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keras_bert.data import Answer, Examples, read_columns, read_conll, read_squad, read_table
+from keras_bert.data.task_files import AnswerFiles, ClassifyFiles, TagFiles
 from keras_bert.data.texts import parse_label
-from keras_bert.tasks.file_settings import AnswerFiles, ClassifyFiles, TagFiles
 
 from ..support.messages import error_names, warning_names
 

@@ -13,7 +13,7 @@ from keras_bert.formats.weight_files import write_checked
 from keras_bert.inference import precision, read_ranges, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS, block_errors, mean_cosine
 from keras_bert.inference.ranges import FILE
-from keras_bert.tasks import low_precision
+from keras_bert.tasks.base import low_precision
 
 from ..support import small
 from ..support.encoders import random_encoder, random_inputs

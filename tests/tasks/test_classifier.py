@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
+from keras_bert.tasks.heads.long_text import classify_texts
 from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
 from keras_bert.tasks.kinds.words import WordLabels
-from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 from keras_bert.training.adapting import adapting
 

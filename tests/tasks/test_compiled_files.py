@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_bert import BertEncoder, BertReranker, BertSentenceEncoder
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.tasks.ranking_losses import LambdaLoss
-from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.losses.ranking_losses import LambdaLoss
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.training import LAMB, AdamW, WarmupThenDecay, fine_tune
 from keras_bert.undocumented import flatten_layers
 

@@ -13,7 +13,7 @@ from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_record
 from keras_bert.saved_model import export_encoder, export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.sizes import SIZES
-from keras_bert.tasks.long_text import sequence_output
+from keras_bert.tasks.heads.long_text import sequence_output
 from keras_bert.training import fine_tune, pretrain
 from keras_bert.visualize import attention
 

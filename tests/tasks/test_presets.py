@@ -20,7 +20,7 @@ from keras_bert import (
     formats,
 )
 from keras_bert.pretraining.pretrainer import BertPretrainer
-from keras_bert.tasks.storable import UntrainedWarning
+from keras_bert.tasks.base.storable import UntrainedWarning
 from keras_bert.training import fine_tune
 
 from ..support import small

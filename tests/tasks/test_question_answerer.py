@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertQuestionAnswerer
 from keras_bert.data import Answer
 from keras_bert.tasks import question_answerer
-from keras_bert.tasks.spans import rank_answers, read_contexts
+from keras_bert.tasks.heads.spans import rank_answers, read_contexts
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.tasks import by_length
+from keras_bert.tasks.base import by_length
 
 from ..support import small
 from ..support.messages import error_names, warning_names

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.tasks import sentence_losses as losses
+from keras_bert.tasks.losses import sentence_losses as losses
 
 from ..support.losses import assert_saved_compiled_and_learned_from
 from ..support.messages import error_names

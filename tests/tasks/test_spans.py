@@ -7,8 +7,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert.tasks.long_text import most_context, token_mask
-from keras_bert.tasks.spans import (
+from keras_bert.tasks.heads.long_text import most_context, token_mask
+from keras_bert.tasks.heads.spans import (
     NEVER,
     SpanLoss,
     Spans,

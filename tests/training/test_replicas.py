@@ -10,9 +10,10 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.pretraining import write_records
-from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.tasks.sentence_losses import MatryoshkaLoss
+from keras_bert.tasks.losses import ranking_losses, sentence_losses
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, VectorMSELoss
 
 from ..support.data import ROOT
 from . import on_replicas
@@ -103,8 +104,9 @@ def test_the_jobs_change_what_they_train(alone):
 def test_every_loss_that_compares_rows_is_tried_on_replicas():
     """A loss compares rows if that of a batch is not the mean of its rows' losses."""
     random, comparing = np.random.default_rng(0), set()
-    for kind in {*sentence_losses.LOSSES.values(), *ranking_losses.LOSSES.values(), sentence_losses.VectorMSELoss}:
-        loss, is_list = kind(), kind in ranking_losses.LOSSES.values() and kind is not sentence_losses.MarginMSELoss
+    ranking = [getattr(ranking_losses, name) for name in RANKING_LOSSES.values()]
+    for kind in {*(getattr(sentence_losses, name) for name in SENTENCE_LOSSES.values()), *ranking, VectorMSELoss}:
+        loss, is_list = kind(), kind in ranking and kind is not sentence_losses.MarginMSELoss
         columns = 3 if kind in (sentence_losses.TripletLoss, sentence_losses.MarginMSELoss) else 2
         y_pred = random.normal(size=(6, 3) if is_list else (6, columns, 8)).astype("float32")
         y_true = np.float32([[1, 0, 0], [0, 1, 1], [2, 1, 0]] * 2) if is_list else np.linspace(0, 1, 6, dtype="float32")

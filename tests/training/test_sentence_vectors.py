@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
-from keras_bert.tasks.ranking_losses import LambdaLoss
-from keras_bert.tasks.sentence_losses import (
+from keras_bert.tasks.losses.ranking_losses import LambdaLoss
+from keras_bert.tasks.losses.sentence_losses import (
     CoSENTLoss,
     CosineSimilarityLoss,
     MatryoshkaLoss,

@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import PROBLEM_TYPES
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats import hugging_face
@@ -50,7 +51,7 @@ from keras_bert.formats.tensorflow.garden import open_graph
 from keras_bert.formats.tensorflow.graph_heads import GraphHead, find_head
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
-from keras_bert.task_table import HEADS
+from keras_bert.task_table import HEADS, OF_HEAD
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
@@ -142,11 +143,8 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 # -- The classifier on the encoder of a Keras 2 model.
 
 # Activation -> Hugging Face's name of the problem.
-_PROBLEMS = {
-    **dict.fromkeys((None, "Softmax"), "single_label_classification"),
-    "Sigmoid": "multi_label_classification",
-}
-_TASKS = {"sequence": "BertClassifier", "tokens": "BertTokenClassifier"}
+_PROBLEMS = {activation: name for name, each in PROBLEM_TYPES.items() for activation in each.activations}
+_TASKS = {name: OF_HEAD[name].model for name, head in HEADS.items() if head.has_labels}
 
 
 def add_classifier(preset: PresetFiles, checkpoint: Checkpoint) -> None:

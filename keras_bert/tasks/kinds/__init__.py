@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.counted import counted
-from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.base.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.kinds.class_weights import ClassWeight
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 
@@ -105,7 +105,7 @@ class TaughtBatch(NamedTuple):
 class Kind(Generic[A]):
     """What the labels, the logits and the answers of a task are. This one is of tasks without labels."""
 
-    # How readers of files read labels: a name in `data.texts.LABEL_KINDS`; None if there is no choice.
+    # How readers of files read labels: a name in `choices.PROBLEM_TYPES`; None if there is no choice.
     PROBLEM_TYPE: ClassVar[str | None] = None
     label_columns: Sequence[str] = ()  # those that a table of labels must have, in their order; empty: any will do
 

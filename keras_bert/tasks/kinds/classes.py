@@ -12,9 +12,7 @@ from keras import ops
 
 from keras_bert.extras import import_extra
 from keras_bert.tasks import metrics
-from keras_bert.tasks.class_losses import ScaledMeanSquaredError
-from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import (
+from keras_bert.tasks.base.columns import (
     Labels,
     Targets,
     as_float32,
@@ -24,6 +22,8 @@ from keras_bert.tasks.columns import (
 )
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import A, Kind, Score, TaughtBatch, only_answer, share_of_most_frequent
+from keras_bert.tasks.kinds.class_weights import ClassWeight, balanced_weights, chosen_weights
+from keras_bert.tasks.losses.class_losses import ScaledMeanSquaredError
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -394,7 +394,7 @@ class Numbers(OfTexts[dict[str, float]]):
         ]
 
 
-PROBLEM_TYPES = {each.PROBLEM_TYPE: each for each in (Classes, Several, Numbers)}
+KINDS = {each.PROBLEM_TYPE: each for each in (Classes, Several, Numbers)}
 
 
 def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import Labels, Targets
+from keras_bert.tasks.base.columns import Labels, Targets
 from keras_bert.tasks.kinds import Kind, Score, only_answer, share_of_most_frequent
 
 

@@ -9,11 +9,12 @@ import keras
 import numpy as np
 
 from keras_bert.counted import counted
-from keras_bert.tasks import metrics, ranking_losses
-from keras_bert.tasks.columns import Labels, Targets, as_float32, plain_labels
+from keras_bert.tasks import metrics
+from keras_bert.tasks.base.columns import Labels, Targets, as_float32, plain_labels
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.kinds.similarity import correlations_of_margins
-from keras_bert.tasks.sentence_losses import MarginMSELoss, scores_of
+from keras_bert.tasks.losses import ranking_losses
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss, scores_of
 
 
 class Ranking(Kind["float | list[float]"]):

@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert.counted import counted
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import Labels, Targets
+from keras_bert.tasks.base.columns import Labels, Targets
 from keras_bert.tasks.kinds import Kind, Score
-from keras_bert.tasks.sentence_losses import (
+from keras_bert.tasks.losses.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
@@ -23,7 +23,13 @@ from keras_bert.tasks.sentence_losses import (
     scores_of,
     text_numbers,
 )
-from keras_bert.tasks.vector_metrics import cosines, pair_classification, retrieval, similarities, triplet_accuracy
+from keras_bert.tasks.metrics.vector_metrics import (
+    cosines,
+    pair_classification,
+    retrieval,
+    similarities,
+    triplet_accuracy,
+)
 
 
 class TextVectors(NamedTuple):

@@ -11,9 +11,9 @@ import keras
 import numpy as np
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import Labels
+from keras_bert.tasks.base.columns import Labels
+from keras_bert.tasks.heads.spans import SpanLoss, check_answers
 from keras_bert.tasks.kinds import Kind, Score
-from keras_bert.tasks.spans import SpanLoss, check_answers
 
 
 class SpanAnswer(TypedDict):

@@ -12,16 +12,16 @@ from keras import ops
 
 from keras_bert.counted import counted
 from keras_bert.tasks import metrics
-from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
+from keras_bert.tasks.base.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
 from keras_bert.tasks.entities import OUTSIDE, LabelScheme, WordAnswer, find_entities
 from keras_bert.tasks.kinds import Kind, Score, TaughtBatch, only_answer, share_of_most_frequent
+from keras_bert.tasks.kinds.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.crf import CRF
     from keras_bert.tasks.heads import ClassifierHead
+    from keras_bert.tasks.heads.crf import CRF
 
 IGNORED = -1  # the target of all but a word's first token
 

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from keras_bert import files, formats
+from keras_bert.choices import LONG_TEXTS
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
@@ -24,7 +25,7 @@ from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
-from keras_bert.tasks.low_precision import LowPrecision, ranges_of_weights
+from keras_bert.tasks.base.low_precision import LowPrecision, ranges_of_weights
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 
@@ -102,7 +103,7 @@ class Storable(LowPrecision, FreezesLayers):
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
         """Checks whether a preset has the head of this task."""
-        return has_task(preset, cls.__name__, cls.HEAD)
+        return has_task(preset, cls.__name__, cls.HEAD, cls.LIBRARY)
 
     @classmethod
     def from_preset(
@@ -466,12 +467,10 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int,
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
     rule = saved.get("truncation")
     truncation = rule if rule in ("longest_first", "odd_to_longer") else None
-    choices = {
-        None: {},
-        "truncate": {"truncation": truncation, "stride": None},
-        "head_tail": {"truncation": "head_tail", "stride": None},
-        "windows": {"truncation": truncation, "stride": stride or longest // 2},
-    }
-    if long_text not in choices:
-        raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
-    return choices[long_text]
+    if long_text is None:
+        return {}
+    if long_text not in LONG_TEXTS:
+        *names, last = LONG_TEXTS
+        raise ValueError(f"long_text is {long_text!r}; expected {', '.join(names)} or {last}")
+    way = LONG_TEXTS[long_text]
+    return {"truncation": way.truncation or truncation, "stride": stride or longest // 2 if way.has_windows else None}

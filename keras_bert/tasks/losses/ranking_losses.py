@@ -9,7 +9,7 @@ Loss             Labels                               Learns
 ===============  ===================================  ===========================================================
 `LambdaLoss`     relevance grades, 0, 1, 2 ...        the order of passages, above all at the top (nDCG)
 `ListNetLoss`    any numbers, the higher the better   which passages have the highest labels
-`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.sentence_losses`
+`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.losses.sentence_losses`
 ===============  ===================================  ===========================================================
 
 By default, `BertReranker` takes `MarginMSELoss` for a better model's scores and `LambdaLoss` for other labels.
@@ -17,16 +17,14 @@ By default, `BertReranker` takes `MarginMSELoss` for a better model's scores and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.choices import RANKING_LOSSES
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss  # noqa: F401 - one of `RANKING_LOSSES`
 from keras_bert.tasks.replicas import all_reduce_sum
-from keras_bert.tasks.sentence_losses import MarginMSELoss  # noqa: F401 - one of `LOSSES`
 from keras_bert.tensors import Tensor
 
 
@@ -170,7 +168,3 @@ def _weights(discounts: np.ndarray) -> np.ndarray:
 def binary_cross_entropy() -> keras.losses.Loss:
     """Makes the binary cross-entropy of a pair's logit and its label, 0 to 1: the default loss for pairs."""
     return keras.losses.BinaryCrossentropy(from_logits=True)
-
-
-# By name, for commands.
-LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {name: globals()[loss] for name, loss in RANKING_LOSSES.items()}

@@ -10,11 +10,11 @@ from keras import ops
 
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Targets, as_list
+from keras_bert.tasks.base.by_length import ByLength
+from keras_bert.tasks.base.columns import Targets, as_list
+from keras_bert.tasks.base.task import TokenizedExamples
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.task import TokenizedExamples
+from keras_bert.tasks.heads.long_text import classify_texts
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 

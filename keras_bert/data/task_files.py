@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES, check_choice
+from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, RANKING_LOSSES, SENTENCE_LOSSES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.conll import check_conll
 from keras_bert.data.squad import check_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
-from keras_bert.data.texts import LABEL_KINDS, Labels, examples_of, names_of_columns, parse_label
+from keras_bert.data.texts import Labels, examples_of, names_of_columns, parse_label
 
 
 def _setting(
@@ -122,11 +122,11 @@ class ClassifyFiles(TableFiles):
         None, "The column of the labels; by default `label`, in CoNLL files the last"
     )
     problem_type: str = _setting(
-        "single_label_classification", "The kind of labels: one class per text, several, or numbers", tuple(LABEL_KINDS)
+        "single_label_classification",
+        "The kind of labels: one class per text, several, or numbers",
+        tuple(PROBLEM_TYPES),
     )
-    long_text: str = _setting(
-        "truncate", "How to fit texts that are too long", ("truncate", "head_tail", "windows"), is_checked=False
-    )
+    long_text: str = _setting("truncate", "How to fit texts that are too long", tuple(LONG_TEXTS), is_checked=False)
     pooling: str | None = _setting(
         None,
         "What the head reads: the first token, the mean of all, or this mean scaled to length 1. By default as in the "
@@ -146,7 +146,7 @@ class ClassifyFiles(TableFiles):
 
     @property
     def label_kind(self) -> str:
-        return LABEL_KINDS[self.problem_type]
+        return PROBLEM_TYPES[self.problem_type].labels
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         if Path(path).is_dir():
@@ -160,7 +160,10 @@ class TagFiles(ExampleFiles):
 
     label_column: int = _setting(-1, "The column of the labels; -1: the last")
     long_text: str = _setting(
-        "truncate", "How to fit texts that are too long", ("truncate", "windows"), is_checked=False
+        "truncate",
+        "How to fit texts that are too long",
+        tuple(name for name, way in LONG_TEXTS.items() if way.keeps_words),
+        is_checked=False,
     )
     crf: bool = _setting(False, "Label the words of a sentence together, by a conditional random field")
 

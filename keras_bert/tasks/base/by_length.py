@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from keras_bert.counted import counted
 from keras_bert.progress import progress_bar
-from keras_bert.tasks.columns import Pair
+from keras_bert.tasks.base.columns import Pair
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import as_strings, readable_errors

@@ -19,7 +19,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.pooling import largest
+from keras_bert.tasks.heads.pooling import largest
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens, windows

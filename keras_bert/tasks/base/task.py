@@ -6,7 +6,8 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -15,12 +16,14 @@ from keras import ops
 
 from keras_bert import undocumented
 from keras_bert.counted import counted
+from keras_bert.data import Examples
+from keras_bert.data.task_files import ExampleFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
-from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
-from keras_bert.tasks.by_length import STRINGS, ByLength, Graphs, are_texts
-from keras_bert.tasks.columns import (
+from keras_bert.task_table import TASKS
+from keras_bert.tasks.base.by_length import STRINGS, ByLength, Graphs, are_texts
+from keras_bert.tasks.base.columns import (
     Inputs,
     Labels,
     Targets,
@@ -33,11 +36,11 @@ from keras_bert.tasks.columns import (
     columns_of,
     plain,
 )
-from keras_bert.tasks.file_settings import ExampleFiles
+from keras_bert.tasks.base.storable import Storable
+from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
-from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
     AccumulatedBatch,
     Forward,
@@ -52,6 +55,8 @@ from keras_bert.tasks.training_step import (
 )
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+
+ToTrain: TypeAlias = "tuple[BertTask, dict[str, Any]]"  # a model, and arguments for `fine_tune`
 
 
 class TokenizedExamples(NamedTuple):
@@ -84,6 +89,7 @@ class BertTask(Replicated, Storable):
         ValueError: an argument is bad, vocabulary and embedding table differ in size, or the family has no such head.
     """
 
+    # `HEAD`, `LIBRARY` and `FILES` of a task are those of its row in `TASKS`.
     VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
     FILES: ClassVar[type[ExampleFiles] | None] = None  # how its labelled examples are read from files
@@ -99,6 +105,17 @@ class BertTask(Replicated, Storable):
 
     _by_length: ByLength | None = None  # runs the model over texts
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for task in TASKS:
+            if task.model == cls.__name__:
+                cls.HEAD, cls.LIBRARY, cls.FILES = task.head, task.library, task.measured
+
+    @classmethod
+    def to_train(cls, settings: Any, preset: str | Path, examples: Examples) -> ToTrain:
+        """Loads the model of a preset to train on examples of files, and returns it with arguments for `fine_tune`."""
+        return cls.from_preset(preset, sequence_length=settings.sequence_length), {}
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

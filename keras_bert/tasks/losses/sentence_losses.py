@@ -29,9 +29,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import SENTENCE_LOSSES
 from keras_bert.counted import counted
-from keras_bert.tasks.columns import Labels, Targets, as_float32
+from keras_bert.tasks.base.columns import Labels, Targets, as_float32
 from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
@@ -416,7 +415,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
 
     Example:
-        >>> from keras_bert.tasks.sentence_losses import MultipleNegativesRankingLoss
+        >>> from keras_bert.tasks.losses.sentence_losses import MultipleNegativesRankingLoss
         >>> loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), dims=[4, 2])
         >>> loss(ops.zeros([2]), ops.ones([2, 2, 4])).shape
         TensorShape([])
@@ -457,10 +456,6 @@ class MatryoshkaLoss(keras.losses.Loss):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MatryoshkaLoss:
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
-
-
-# By name, for commands.
-LOSSES: dict[str, type[keras.losses.Loss]] = {name: globals()[loss] for name, loss in SENTENCE_LOSSES.items()}
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.

@@ -13,8 +13,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest
 from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.inference.precision import LOW_PRECISIONS
-from keras_bert.tasks.columns import Texts, columns_of
+from keras_bert.precisions import PRECISIONS
+from keras_bert.tasks.base.columns import Texts, columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -97,7 +97,7 @@ class LowPrecision:
             >>> bool(exact @ model.encode("a lovely film") > 0.98)
             True
         """
-        if precision not in LOW_PRECISIONS or not LOW_PRECISIONS[precision].has_ranges:
+        if precision not in PRECISIONS or not PRECISIONS[precision].has_ranges:
             set_precision(self.encoder, precision)
         elif x is None and (ranges := ranges_of_weights(self._ranges, self.encoder)) is not None:
             set_precision(self.encoder, precision, ranges=ranges)

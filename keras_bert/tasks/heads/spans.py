@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.counted import counted
-from keras_bert.tasks.long_text import most_context
+from keras_bert.tasks.heads.long_text import most_context
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import list_of_str

@@ -1,0 +1,108 @@
+"""The table of runtimes, a row each. Whatever lists runtimes reads it; it needs no TensorFlow."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from keras_bert.tensors import TRANSFORMERS_INPUTS
+
+if TYPE_CHECKING:
+    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.runtimes.runtime import Run
+
+
+class Runtime(NamedTuple):
+    """A runtime to export to, and to load from."""
+
+    name: str  # of its command, and of its file in `keras_bert/runtimes/`, which has `convert`, `open` and `export_...`
+    title: str  # in messages
+    package: str  # what runs it, on PyPI; the name of its module, too, with underscores
+    users: str  # programs that run it, as the command's help says
+    file: str  # the model's path in the directory
+    files: tuple[str, ...]  # patterns of the paths that a new model replaces
+    names: Mapping[str, str]  # TF Hub's name of an input -> the runtime's
+    ids_dtype: str  # of the inputs: "int32" or "int64"
+    refused: Mapping[str, str]  # precision that it does not have -> why; it has the others
+    # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
+    # `outputs`, a dict of arrays by name.
+    program: str
+    # How a model of another program is recognized: by patterns of a directory's files, of a file's name, by its bytes.
+    in_directory: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    begins: Callable[[bytes], bool] = lambda beginning: False
+    only_answers: bool = False  # whether to leave out outputs that others are computed from
+    can_load: bool = True  # whether `load` opens its exports
+    has_fixed_length: bool = False  # whether its function takes `sequence_length`
+
+    def convert(self, model: PackedModel, path: Path, precision: str) -> None:
+        """Writes a model to a path in a precision."""
+        importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, precision)
+
+    def open(self, path: Path) -> Run:
+        """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names.
+
+        Raises ImportError if the runtime is not installed, ValueError if the file is damaged.
+        """
+        return importlib.import_module(f"keras_bert.runtimes.{self.name}").open(path)
+
+
+_ONNX = Runtime(
+    name="onnx",
+    title="ONNX Runtime",
+    package="onnxruntime",
+    users="ONNX Runtime, sentence-transformers and optimum",
+    file="onnx/model.onnx",
+    files=("onnx/*.onnx",),
+    names=TRANSFORMERS_INPUTS,
+    ids_dtype="int64",
+    refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
+    program="""\
+import onnxruntime
+session = onnxruntime.InferenceSession("onnx/model.onnx")
+names = [output.name for output in session.get_outputs()]
+outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))""",
+    in_directory=("*.onnx", "onnx/*.onnx"),
+    named=("*.onnx",),
+)
+_OPENVINO = Runtime(
+    name="openvino",
+    title="OpenVINO",
+    package="openvino",
+    users="OpenVINO, sentence-transformers and optimum",
+    file="openvino/openvino_model.xml",
+    files=("openvino/*.xml", "openvino/*.bin"),
+    names=TRANSFORMERS_INPUTS,
+    ids_dtype="int64",
+    refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
+    program="""\
+import openvino
+model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
+found = model({name: np.array(each) for name, each in inputs.items()})
+outputs = {name: found[output] for output in model.outputs for name in output.get_names()}""",
+    in_directory=("openvino_model.xml", "openvino/*.xml"),
+    named=("*openvino_model.xml", "*openvino_model.bin"),
+)
+_LITERT = Runtime(
+    name="litert",
+    title="LiteRT",
+    package="ai-edge-litert",
+    users="LiteRT (TensorFlow Lite) and MediaPipe",
+    file="model.tflite",
+    files=("model.tflite",),
+    names={name: name for name in TRANSFORMERS_INPUTS},
+    ids_dtype="int32",
+    refused={"bfloat16": "LiteRT does not support bfloat16; export float16, float32 or int8"},
+    program="""\
+from ai_edge_litert.interpreter import Interpreter
+run = Interpreter("model.tflite").get_signature_runner()
+found = [run(**{name: np.array([each[i]], np.int32) for name, each in inputs.items()}) for i in range(len(texts))]
+outputs = {name: np.concatenate([each[name] for each in found]) for name in found[0]}""",
+    begins=lambda beginning: beginning[3:8] == b"\0TFL3",
+    only_answers=True,
+    can_load=False,
+    has_fixed_length=True,
+)
+RUNTIMES = {each.name: each for each in (_ONNX, _OPENVINO, _LITERT)}
