@@ -21,7 +21,7 @@ from keras_bert.tasks.task import BertTask
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of
-from keras_bert.training.fine_tune import split, train_on
+from keras_bert.training.fine_tune import FineTuning, split
 from keras_bert.training.run import Log, Position, Run
 
 _LABELS_IN_LOG = 30  # labels in a line of the log
@@ -178,7 +178,7 @@ def fine_tune_job(
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
         before = model.settings()
-        history = train_on(model, examples, validation_examples, run, recipe, **arguments)
+        history = FineTuning(model, examples, validation_examples, run, recipe, **arguments).to_the_end()
         if run.is_chief and run.measures is None:
             chosen = {name: value for name, value in model.settings().items() if value != before[name]}
             for name, value in chosen.items():

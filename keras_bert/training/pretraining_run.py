@@ -25,7 +25,7 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.training import distribution, report
 from keras_bert.training.distillation import config_of_student, student_of
-from keras_bert.training.pretrain import Phase, train_on_records
+from keras_bert.training.pretrain import Phase, Pretraining
 from keras_bert.training.run import Log, Position, Run
 
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
@@ -177,7 +177,8 @@ def pretrain_files(
             reason = f"it is {width} wide" if trained is None else f"it starts from {start}"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        history = train_on_records(model, phases, run, recipe, None if teacher is None else trained)
+        taught_by = None if teacher is None else trained
+        history = Pretraining(model, phases, run, recipe, taught_by, checkpoint_seconds=300).to_the_end()
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)
             by_step = [{"step": epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
