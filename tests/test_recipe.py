@@ -2,14 +2,12 @@
 
 import dataclasses
 import inspect
-import re
 
 import pytest
 
 from keras_bert import recipe, training
 from keras_bert.cli import main
 from keras_bert.config import BertConfig
-from keras_bert.task_table import FINE_TUNING
 
 from .support.messages import error_names
 
@@ -133,14 +131,6 @@ def test_functions_take_the_fields_and_refuse_other_names(function, kind):
     names = ", ".join(field.name for field in dataclasses.fields(kind))
     with error_names(TypeError, "hyper-parameter epoch", names):
         function(**needed, epoch=2)
-
-
-@pytest.mark.parametrize("task", FINE_TUNING)
-def test_the_settings_of_a_task_are_listed(task):
-    rows = re.findall(r'- (all tasks|"\w+"): ((?:`\w+`,?\s+)*`\w+`)[;.]\n', training.fine_tune_files.__doc__)
-    listed = {row: set(re.findall(r"`(\w+)`", names)) for row, names in rows}
-    expected = {field.name for field in dataclasses.fields(FINE_TUNING[task].files)}
-    assert listed["all tasks"] | listed.get(f'"{task}"', set()) == expected
 
 
 @pytest.mark.parametrize("names", COMMANDS)

@@ -6,7 +6,7 @@ A replica is one device with the model's weights on it; a global batch is all ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -56,12 +56,11 @@ class Replicated(_Model):
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
         with self.distribute_strategy.scope():
-            if (metric := self._loss_metric()) is not None:
-                undocumented.replace_loss_tracker(self, metric)
+            undocumented.replace_loss_tracker(self, self._loss_metric())
 
-    def _loss_metric(self) -> keras.metrics.Metric | None:
-        """Makes the metric of an epoch's mean loss; None keeps Keras's."""
-        return _GlobalLossMean() if self.distribute_strategy.num_replicas_in_sync > 1 else None
+    def _loss_metric(self) -> LossMean:
+        """Makes the metric of an epoch's mean loss."""
+        return LossMean()
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
@@ -74,10 +73,14 @@ class Replicated(_Model):
         return super().make_train_function(force)
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return with_batch_axis(self, run_update(self.optimizer, super().train_step, data))
+        return run_update(self.optimizer, super().train_step, data)
 
-    def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return with_batch_axis(self, super().test_step(data))
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        """Computes the results of a step. With several workers, Keras averages them along their first axis."""
+        logs = super().compute_metrics(x, y, y_pred, sample_weight)
+        if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return logs
+        return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
 
 
 def build_optimizer(model: Any) -> None:
@@ -94,13 +97,6 @@ def run_update(optimizer: keras.optimizers.Optimizer, step: Callable[..., Any], 
     # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It has a
     # custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
     return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
-
-
-def with_batch_axis(model: keras.Model, logs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Adds an axis to the results of a step: with several workers, Keras averages them along their first axis."""
-    if not isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return logs
-    return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -156,20 +152,56 @@ def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
     )
 
 
-class _GlobalLossMean(keras.metrics.Mean):
-    """The mean loss of an epoch, over rows: replicas may have different numbers of them."""
+class LossTerm(NamedTuple):
+    """A term of a loss: a mean over rows, words or masked tokens."""
 
-    def __init__(self) -> None:
-        super().__init__(name="loss")
+    mean: Tensor  # float32, this replica's share of the mean over the global batch: the sum of its own values / count
+    count: Tensor  # float32, the number of values in that mean, over the global batch; or the sum of their weights
+    weight: float = 1.0  # of the term in the loss
+    unit: int = 0  # what is counted, as a column of `AccumulatedBatch.shares`
 
-    def update_state(self, loss: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Records a replica's share of the global loss, times the number of replicas, and its number of rows."""
-        rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
-        batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / num_replicas())
-        # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
+
+class LossMean(keras.metrics.Metric):
+    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean by `LossTerm.count`.
+
+    `terms` names those that are shown beside the loss; the others are None.
+    """
+
+    def __init__(self, terms: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
+        super().__init__(name=name, dtype="float32")
+        self.terms = terms
+        zeros = {"shape": (len(terms),), "initializer": "zeros"}
+        self.total, self.weighted, self.count = (
+            self.add_variable(name=name, **zeros) for name in ("total", "weighted", "count")
+        )
+
+    def update_state(self, terms: list[LossTerm] | Tensor, sample_weight: Tensor | None = None) -> None:
+        """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method.
+
+        Keras's own step gives the loss, a replica's share of it times the number of replicas, and the number of rows.
+        """
+        if not isinstance(terms, list):
+            rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
+            terms = [LossTerm(ops.cast(terms, self.dtype) / num_replicas(), rows)]
+        counts = self._stack_padded([each.count for each in terms])
+        totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in terms]))
+        weights = self._stack_padded([each.weight for each in terms])
+        # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(batch_loss * rows / num_replicas())
-        self.count.assign_add(rows / num_replicas())
+        self.total.assign_add(totals / num_replicas())
+        self.weighted.assign_add(weights * totals / num_replicas())
+        self.count.assign_add(counts / num_replicas())
+
+    def _stack_padded(self, values: list[Tensor]) -> Tensor:
+        stacked = ops.stack([ops.cast(each, "float32") for each in values])
+        return ops.pad(stacked, [[0, len(self.terms) - stacked.shape[0]]])
+
+    def result(self) -> Tensor | dict[str, Tensor]:
+        """Computes the loss; if terms have names, a dict of the loss and the named terms."""
+        loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
+        means = ops.divide_no_nan(self.total, self.count)
+        named = {name: means[index] for index, name in enumerate(self.terms) if name is not None}
+        return {self.name: loss, **named} if named else loss
 
 
 def num_replicas() -> int:

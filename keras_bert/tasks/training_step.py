@@ -16,21 +16,12 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, is_mean, num_replicas
+from keras_bert.tasks.replicas import KerasLoss, LossTerm, all_reduce_sum, divisor_of, is_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
     from keras_bert.tasks.base.columns import Inputs
     from keras_bert.tasks.base.task import BertTask
-
-
-class LossTerm(NamedTuple):
-    """A term of a loss: a mean over rows, words or masked tokens."""
-
-    mean: Tensor  # float32, this replica's share of the mean over the global batch: the sum of its own values / count
-    count: Tensor  # float32, the number of values in that mean, over the global batch; or the sum of their weights
-    weight: float = 1.0  # of the term in the loss
-    unit: int = 0  # what is counted, as a column of `AccumulatedBatch.shares`
 
 
 class AccumulatedBatch(NamedTuple):
@@ -102,43 +93,6 @@ def weighted_mean(values: Tensor, weights: Tensor) -> LossTerm:
 def averaged(label_term: LossTerm, teacher_term: LossTerm) -> LossTerm:
     """Averages the loss on the labels and the distance from a teacher, both means over the same values."""
     return label_term._replace(mean=0.5 * label_term.mean + 0.5 * teacher_term.mean)
-
-
-class LossMean(keras.metrics.Metric):
-    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean by `LossTerm.count`.
-
-    `terms` names those that are shown beside the loss; the others are None.
-    """
-
-    def __init__(self, terms: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
-        super().__init__(name=name, dtype="float32")
-        self.terms = terms
-        zeros = {"shape": (len(terms),), "initializer": "zeros"}
-        self.total, self.weighted, self.count = (
-            self.add_variable(name=name, **zeros) for name in ("total", "weighted", "count")
-        )
-
-    def update_state(self, terms: list[LossTerm]) -> None:
-        """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method."""
-        counts = self._stack_padded([each.count for each in terms])
-        totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in terms]))
-        weights = self._stack_padded([each.weight for each in terms])
-        # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
-        # single replica would report is right, too.
-        self.total.assign_add(totals / num_replicas())
-        self.weighted.assign_add(weights * totals / num_replicas())
-        self.count.assign_add(counts / num_replicas())
-
-    def _stack_padded(self, values: list[Tensor]) -> Tensor:
-        stacked = ops.stack([ops.cast(each, "float32") for each in values])
-        return ops.pad(stacked, [[0, len(self.terms) - stacked.shape[0]]])
-
-    def result(self) -> Tensor | dict[str, Tensor]:
-        """Computes the loss; if terms have names, a dict of the loss and the named terms."""
-        loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
-        means = ops.divide_no_nan(self.total, self.count)
-        named = {name: means[index] for index, name in enumerate(self.terms) if name is not None}
-        return {self.name: loss, **named} if named else loss
 
 
 def weighted_sum(terms: list[LossTerm]) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recip
 from keras_bert.tasks import few_shot, gradient_cache
 from keras_bert.tasks.base.columns import columns_of
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import AccumulatedBatch, on_labels, shares_of_update
+from keras_bert.tasks.training_step import AccumulatedBatch, Forward, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import columns_of_table
 from keras_bert.text.strings import as_strings
@@ -28,7 +28,7 @@ from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, columns_in, hold_out
 from keras_bert.training.distillation import check_teacher, distilling, teacher_settings
-from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
+from keras_bert.training.loop import Training, compile_model, monitors_loss
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def fine_tune(
     if resolved.few_shot and chosen.few_shot is None:
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on(model, train, validation, Run(directory), resolved, **arguments)
+    return FineTuning(model, train, validation, Run(directory), resolved, **arguments).to_the_end()
 
 
 def split(
@@ -144,124 +144,167 @@ def split(
     return train, validation, recipe.for_examples(len(columns_in(train[0])[0]), texts_per_class)
 
 
-def train_on(
-    model: BertTask,
-    train: Labelled,
-    validation: Labelled | None,
-    run: Run,
-    recipe: FineTuningWithTeacher,
-    *,
-    loss: keras.losses.Loss | None = None,
-    teacher: BertTask | None = None,
-    mini_batch_size: int | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
-    progress: bool | None = None,
-    checkpoint_seconds: float = 60,
-) -> list[dict[str, float]]:
-    """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
-    if validation is not None:
-        columns = model.columns(validation[0])
-        model.kind.check(columns, validation[1])
-        for column in columns:
-            if isinstance(column[0], str):  # words were checked
-                as_strings(column)  # raises if an item is no text
-    examples = model.examples(*train)
-    if not len(examples.lengths):
-        raise ValueError("there are no examples to train on")
-    class_weights = model.kind.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
-    if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON's keys are strings
-        of_labels = np.atleast_2d(class_weights)[-1]  # [labels]; of several labels, [2, labels], without and with them
-        by_name = zip(model.labels, of_labels.tolist(), strict=True)
-        recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
-    weights = None
-    if class_weights is not None:
-        weights = model.kind.sample_weights(getattr(examples.targets, "flat_values", examples.targets), class_weights)
-        if not np.any(weights):
+class FineTuning(Training[BertTask]):
+    """The training of `fine_tune`, on the examples and with the recipe that `split` returns."""
+
+    keeps_best = True
+    forward: Forward = staticmethod(on_labels)  # computes the loss of a batch
+    end_epoch: Callable[[tf.data.Dataset], None] | None = None  # in few-shot, the fit of the head
+
+    def __init__(
+        self,
+        model: BertTask,
+        examples: Labelled,
+        validation: Labelled | None,
+        run: Run,
+        recipe: FineTuningWithTeacher,
+        *,
+        loss: keras.losses.Loss | None = None,
+        teacher: BertTask | None = None,
+        mini_batch_size: int | None = None,
+        **how: Any,
+    ) -> None:
+        super().__init__(model, run, **how)
+        self.examples, self.validation, self.recipe = examples, validation, recipe
+        self.loss, self.teacher, self.mini_batch_size = loss, teacher, mini_batch_size
+        self.has_validation, self.patience = validation is not None, recipe.patience
+
+    def prepare(self) -> None:
+        model, kind = self.model, self.model.kind
+        if self.validation is not None:
+            _check_validation(model, self.validation)
+        self.tokenized = model.examples(*self.examples)
+        self.targets = self.tokenized.targets
+        if not len(self.tokenized.lengths):
+            raise ValueError("there are no examples to train on")
+        class_weights = self._weigh_classes()
+        self.lengths = _count_tokens(model, self.tokenized)
+        self.pack = make_pack(model, self.tokenized, class_weights)
+        for warning in kind.warnings(self.targets):
+            warnings.warn(warning, stacklevel=4)
+        if self.mini_batch_size is not None:
+            gradient_cache.check(model, self.mini_batch_size)
+            self.forward = gradient_cache.by_mini_batches(self.mini_batch_size)
+        if self.teacher is not None:
+            check_teacher(model, self.teacher)
+            self.forward = distilling(self.teacher, self.recipe.temperature)
+        self.compiled_loss = self.loss or kind.loss_for(self.targets, len(self.tokenized.segments))
+        self.epoch_batches = self._plan_batches(class_weights)
+        self.batches = list(map(len, self.epoch_batches))
+        self.ends_accumulation = [True] * len(self.batches)
+        self.updates = sum(-(-each // self.recipe.accumulate) for each in self.batches)
+        self.optimizer_settings = {
+            "layer_decay": self.recipe.layer_decay,
+            "num_layers": len(model.encoder.blocks),
+            "learning_rate_factors": kind.learning_rate_factors(getattr(model, "head", None), self.targets),
+        }
+        self.chosen = kind.choose(self.examples[1])  # settings of the model, which are chosen by the measures
+        self.chosen |= {} if self.validation is None else kind.choose(self.validation[1])
+
+    def _weigh_classes(self) -> np.ndarray | None:
+        """Computes the weights of the classes; in the recipe, they are then by name: JSON's keys are strings."""
+        kind, recipe = self.model.kind, self.recipe
+        if not recipe.class_weight:
+            return None
+        weights = kind.class_weights(recipe.class_weight, self.targets)
+        if isinstance(recipe.class_weight, Mapping) and weights is not None:
+            of_labels = np.atleast_2d(weights)[-1]  # [labels]; of several labels, [2, labels], without and with them
+            by_name = zip(self.model.labels, of_labels.tolist(), strict=True)
+            self.recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
+        if weights is not None and not np.any(self._sample_weights(weights)):
             raise ValueError("class_weight is 0 for all examples, so there is nothing to learn; raise one")
-    lengths, pack = _count_tokens(model, examples), make_pack(model, examples, class_weights)
-    for warning in model.kind.warnings(examples.targets):
-        warnings.warn(warning, stacklevel=3)
+        return weights
 
-    assert recipe.epochs is not None  # `split` has set it
-    ordinary_batches = functools.partial(batches_of_epoch, lengths, recipe.seed)
-    forward = on_labels
-    if mini_batch_size is not None:
-        gradient_cache.check(model, mini_batch_size)
-        forward = gradient_cache.by_mini_batches(mini_batch_size)
-    if teacher is not None:
-        check_teacher(model, teacher)
-        forward = distilling(teacher, recipe.temperature)
-    compiled_loss = loss or model.kind.loss_for(examples.targets, len(examples.segments))
-    if recipe.few_shot:
-        few_shot.check(model, train[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
-        model.check_head(examples.targets, weights)
-        epoch_batches = few_shot.batches_of_run(model, examples.targets, recipe)
-    else:
-        sizes = (recipe.batch_size, recipe.batch_tokens)
-        epoch_batches = [ordinary_batches(number, *sizes) for number in range(recipe.epochs)]
-        _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
+    def _sample_weights(self, class_weights: np.ndarray) -> tf.Tensor:
+        return self.model.kind.sample_weights(getattr(self.targets, "flat_values", self.targets), class_weights)
 
-    needs_loss = monitors_loss(callbacks)
-    kind, chosen = model.kind, model.kind.choose(train[1])
-    chosen |= {} if validation is None else kind.choose(validation[1])
+    def _plan_batches(self, class_weights: np.ndarray | None) -> list[list[np.ndarray]]:
+        """Plans the batches of each epoch. Raises ValueError if the model cannot learn from them."""
+        recipe = self.recipe
+        if recipe.few_shot:
+            given = {"teacher": self.teacher, "loss": self.loss, "mini_batch_size": self.mini_batch_size}
+            few_shot.check(self.model, self.examples[0], **given)
+            weights = None if class_weights is None else self._sample_weights(class_weights)
+            self.model.check_head(self.targets, weights)
+            return few_shot.batches_of_run(self.model, self.targets, recipe)
+        assert recipe.epochs is not None  # `split` has set it
+        epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs)]
+        _check_contrast(self.compiled_loss, self.targets, epoch_batches, recipe)
+        return epoch_batches
 
-    def measure(progress: bool | None) -> dict[str, float]:
-        if end_epoch is not None:  # what `training` gives, below: in few-shot, the fit of the head
-            end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
-        if validation is None:
+    def _ordinary_batches(self, epoch: int) -> list[np.ndarray]:
+        return batches_of_epoch(self.lengths, self.recipe.seed, epoch, self.recipe.batch_size, self.recipe.batch_tokens)
+
+    @contextlib.contextmanager
+    def changed_step(self) -> Iterator[None]:
+        model, recipe = self.model, self.recipe
+        step = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(self.forward)
+        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.end_epoch:
+            yield
+
+    def compile(self) -> None:
+        compile_model(self.model, self.recipe, self.updates, self.compiled_loss, **self.optimizer_settings)
+
+    def start(self) -> None:
+        model, recipe = self.model, self.recipe
+        if self.updates < ENOUGH_UPDATES and not recipe.few_shot:
+            warnings.warn(
+                f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
+                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
+                stacklevel=4,
+            )
+        examples = tf.nest.flatten([*self.tokenized.segments, self.targets], expand_composites=True)
+        settings = {
+            **teacher_settings(self.teacher, vars(recipe)),
+            **digests_of_model(model),
+            EXAMPLES: digest(examples),
+            VALIDATION: self.validation and digest_of_examples(*self.validation),
+        }
+        if self.loss is not None:
+            settings["loss"] = json.dumps(keras.saving.serialize_keras_object(self.loss), sort_keys=True)
+        if self.mini_batch_size is not None:
+            settings["mini_batch_size"] = self.mini_batch_size
+        self.run.start(model, settings)
+        model.kind.initialize_head(getattr(model, "head", None), self.targets)
+
+    def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
+        batches, accumulate = self.epoch_batches[epoch], self.recipe.accumulate
+        if accumulate == 1:
+            return dataset_of(self.pack, batches[start:])
+        return accumulated_batches(self.pack, self.compiled_loss, batches, accumulate, start)
+
+    def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
+        model, kind = self.model, self.model.kind
+        if self.end_epoch is not None:
+            self.end_epoch(dataset_of(self.pack, self._ordinary_batches(0)))
+        if self.validation is None:
             return {}
-        if not chosen:
-            measures = report.evaluate(model, *validation, progress)
+        x, y = self.validation
+        if not self.chosen:
+            measures = report.evaluate(model, x, y, progress)
         else:  # each epoch at its best, for the choice of the best epoch
-            answers = model.answers(validation[0], progress)
-            best = kind.choose(validation[1], answers)
-            measures = {**kind.with_settings({**chosen, **best}).score(answers, validation[1]).measures, **best}
-        if needs_loss:
-            measures["loss"] = model.evaluate(*validation, recipe.batch_size, verbose=0, return_dict=True)["loss"]
+            answers = model.answers(x, progress)
+            best = kind.choose(y, answers)
+            measures = {**kind.with_settings({**self.chosen, **best}).score(answers, y).measures, **best}
+        if monitors_loss(self.callbacks):
+            measures["loss"] = model.evaluate(x, y, self.recipe.batch_size, verbose=0, return_dict=True)["loss"]
         return measures
 
-    def epoch(batches: list[np.ndarray]) -> Epoch:
-        def dataset(start: int) -> tf.data.Dataset:
-            if recipe.accumulate == 1:
-                return dataset_of(pack, batches[start:])
-            return accumulated_batches(pack, compiled_loss, batches, recipe.accumulate, start)
+    def finish(self) -> None:
+        best = self.run.history[self.run.best_epoch] if self.chosen and self.has_validation else {}
+        for name, default in self.chosen.items():
+            setattr(self.model, name, best.get(f"val_{name}", default))
+        if self.recipe.frozen_layers or self.recipe.lora_rank is not None or self.recipe.few_shot:
+            self.compile()  # the optimizer knows only the weights that were trainable; now `fit` trains all of them
 
-        return Epoch(len(batches), dataset, measure)
 
-    epochs = [epoch(batches) for batches in epoch_batches]
-    updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
-    optimizer_settings = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    head = getattr(model, "head", None)
-    optimizer_settings["learning_rate_factors"] = model.kind.learning_rate_factors(head, examples.targets)
-    settings = {
-        **teacher_settings(teacher, vars(recipe)),
-        **digests_of_model(model),
-        EXAMPLES: digest(tf.nest.flatten([*examples.segments, examples.targets], expand_composites=True)),
-        VALIDATION: validation and digest_of_examples(*validation),
-    }
-    if loss is not None:
-        settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
-    if mini_batch_size is not None:
-        settings["mini_batch_size"] = mini_batch_size
-    training = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(forward)
-    with adapting(model, recipe.frozen_layers, recipe.lora_rank), training as end_epoch:
-        compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
-        if updates < ENOUGH_UPDATES and not recipe.few_shot:
-            warnings.warn(
-                f"the run has only {counted(updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
-                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
-                stacklevel=3,
-            )
-        run.start(model, settings)
-        model.kind.initialize_head(head, examples.targets)
-        how = (callbacks, progress, checkpoint_seconds, validation is not None)
-        train_epochs(model, run, epochs, *how, keep_best=True, patience=recipe.patience)
-    for name, default in chosen.items():
-        setattr(model, name, default if validation is None else run.history[run.best_epoch].get(f"val_{name}", default))
-    if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
-        # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
-        compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
-    return run.history
+def _check_validation(model: BertTask, validation: Labelled) -> None:
+    """Raises ValueError or TypeError if a model cannot be measured on these examples."""
+    columns = model.columns(validation[0])
+    model.kind.check(columns, validation[1])
+    for column in columns:
+        if isinstance(column[0], str):  # words were checked
+            as_strings(column)  # raises if an item is no text
 
 
 def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
@@ -286,7 +329,7 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     longest = preprocessor.longest
     if truncated := int(np.sum(examples.lengths > longest)):
         message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
-        warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=4)
+        warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=5)
     return np.minimum(examples.lengths, longest)
 
 
@@ -335,16 +378,13 @@ def accumulated_batches(
     """Makes a dataset of the batches from `start` on, each with its share in the loss of its update."""
     first = start - start % accumulate  # the first batch of the update that `start` belongs to
 
-    def plan() -> Iterator[tuple[np.ndarray, float]]:
+    def plan() -> Iterator[AccumulatedBatch]:
         for number in range(first, len(batches), accumulate):
-            update = batches[number : number + accumulate]  # packed here for their counts, and below to train on
-            yield from zip(update, shares_of_update(loss, [pack(rows) for rows in update]), strict=True)
+            rows = batches[number : number + accumulate]
+            update = [pack(each) for each in rows]
+            for each, batch, share in zip(rows, update, shares_of_update(loss, update), strict=True):
+                yield AccumulatedBatch(batch, tf.fill([len(each), 1], share))
 
-    signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32))
+    signature = AccumulatedBatch(dataset_of(pack, batches).element_spec, tf.TensorSpec([None, 1], tf.float32))
     planned = tf.data.Dataset.from_generator(plan, output_signature=signature).skip(start - first)
-    packed = planned.map(
-        lambda rows, share: AccumulatedBatch(pack(rows), tf.fill([tf.size(rows), 1], share)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    return packed.prefetch(4).with_options(distribution.DATA_OPTIONS)
+    return planned.prefetch(4).with_options(distribution.DATA_OPTIONS)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
@@ -21,7 +22,7 @@ from keras_bert.tasks.registry import Job, check_labels, load_task
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of
-from keras_bert.training.fine_tune import split, train_on
+from keras_bert.training.fine_tune import FineTuning, split
 from keras_bert.training.run import Log, Position, Run
 
 _LABELS_IN_LOG = 30  # labels in a line of the log
@@ -67,19 +68,7 @@ def fine_tune_files(
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
             each epoch, unless a progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
-            `keras_bert.data.task_files`, for reading the files and making the model:
-
-            - all tasks: `sequence_length`, `skip_bad`;
-            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`, `sheet`,
-              `problem_type`, `long_text`, `pooling`;
-              the problem type decides its loss;
-            - "tag": `label_column`, `long_text`, `crf`;
-            - "answer": `no_answer_threshold`;
-            - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
-              `format`, `delimiter`, `sheet`, `loss`;
-            - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`, `sheet`;
-            - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,
-              `delimiter`, `sheet`, `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
+            `keras_bert.data.task_files`, for reading the files and making the model, such as `label_column`.
 
     Returns:
         The measures of the model on the validation examples; without these, an empty dict. Of several processes, only
@@ -106,103 +95,138 @@ def fine_tune_files(
         >>> (folder / "my-model/report.md").exists()
         True
     """
-    job = Job(task, train, validation, settings)
     start = {"preset": preset, "teacher": teacher, "num_layers": num_layers}
-    return fine_tune_job(job, output, **start, overwrite=overwrite, dtype=dtype, strategy=strategy, log=log)
+    job = Job(task, train, validation, settings)
+    return FineTuningRun(
+        job, output, **start, overwrite=overwrite, dtype=dtype, strategy=strategy, log=log
+    ).to_the_end()
 
 
-def fine_tune_job(
-    job: Job,
-    output: str | Path,
-    *,
-    preset: str | Path = "all-MiniLM-L6-v2",
-    teacher: str | Path | None = None,
-    num_layers: int | None = None,
-    overwrite: bool,
-    dtype: str,
-    strategy: str,
-    log: Log,
-) -> dict[str, float]:
+def fine_tune_job(job: Job, output: str | Path, **options: Any) -> dict[str, float]:
     """Fine-tunes a model as `fine_tune_files` does, by checked settings, on files that may be opened already."""
-    recipe, train, validation = job.recipe, job.train, job.validation
-    if (teacher is None) != (num_layers is None) or (teacher is not None and job.task != "classify"):
-        raise ValueError("a student needs the task 'classify', teacher and num_layers")
-    if recipe.few_shot and teacher is not None:
-        raise ValueError("few_shot and teacher exclude each other; leave one of them out")
-    start = preset if teacher is None else teacher
+    return FineTuningRun(job, output, **options).to_the_end()
 
-    def describe(position: Position) -> str:
+
+class FineTuningRun:
+    """A fine-tuning on files, from top to bottom in `to_the_end`; the arguments are those of `fine_tune_files`."""
+
+    def __init__(
+        self,
+        job: Job,
+        output: str | Path,
+        *,
+        preset: str | Path = "all-MiniLM-L6-v2",
+        teacher: str | Path | None = None,
+        num_layers: int | None = None,
+        overwrite: bool,
+        dtype: str,
+        strategy: str,
+        log: Log,
+    ) -> None:
+        if (teacher is None) != (num_layers is None) or (teacher is not None and job.task != "classify"):
+            raise ValueError("a student needs the task 'classify', teacher and num_layers")
+        if job.recipe.few_shot and teacher is not None:
+            raise ValueError("few_shot and teacher exclude each other; leave one of them out")
+        self.job, self.recipe, self.output, self.log = job, job.recipe, output, log
+        self.preset, self.teacher, self.num_layers = preset, teacher, num_layers
+        self.dtype, self.strategy = dtype, strategy
+        self.source = preset if teacher is None else teacher
+        inputs = (job.train, job.validation, self.source)
+        self.run = Run.into(output, overwrite, inputs, self._describe, log, has_preset=teacher is None)
+
+    def to_the_end(self) -> dict[str, float]:
+        """Trains the model, or goes on with an interrupted run, and writes it. Returns the measures."""
+        report.check_installed()
+        with self.run.on_devices(self.dtype, self.strategy) as devices:
+            self.read_examples(devices)
+            assert self.recipe.epochs is not None  # `split` has set it
+            self.run.log_position(self.settings, self.recipe.epochs)
+            keras.utils.set_random_seed(self.recipe.seed)
+            with devices.scope(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
+                arguments = self.load_model()
+            self.log(self._describe_examples())
+            _log_label_counts(self.training.label_counts, self.job.train, self.log)
+            for notice in self.notices:
+                self.log(notice)
+            before = self.model.settings()
+            examples = (self.examples, self.validation)
+            history = FineTuning(self.model, *examples, self.run, self.recipe, **arguments).to_the_end()
+            if self.run.is_chief and self.run.measures is None:
+                after = self.model.settings().items()
+                self.write(history, {name: value for name, value in after if value != before[name]})
+        return self.run.measures or {}
+
+    def _describe(self, position: Position) -> str:
         if not position.step:
-            return f"epoch {position.epoch} of {recipe.epochs}"
-        return f"epoch {position.epoch + 1} of {recipe.epochs}, step {position.step:,} of {position.batches:,}"
+            return f"epoch {position.epoch} of {self.recipe.epochs}"
+        return f"epoch {position.epoch + 1} of {self.recipe.epochs}, step {position.step:,} of {position.batches:,}"
 
-    run = Run.into(output, overwrite, (train, validation, start), describe, log, has_preset=teacher is None)
-    report.check_installed()
-    with run.on_devices(dtype, strategy) as devices:
+    def read_examples(self, devices: tf.distribute.Strategy) -> None:
+        """Reads the files, holds out examples, and sets what the recipe leaves open."""
+        job, given = self.job, self.recipe
         with devices.scope():
-            teaching = None if teacher is None else _load_teacher(teacher, job.settings.sequence_length)
+            length = job.settings.sequence_length
+            self.teaching = None if self.teacher is None else _load_teacher(self.teacher, length)
             # A student reads files as its teacher does.
-            training_examples, examples_to_measure = job.examples(teaching and teaching.kind.PROBLEM_TYPE)
-        training_examples.check_can_be_learned(train)
-        has_default_epochs = recipe.epochs is None
-        per_class = None if recipe.batch_tokens or teaching else job.texts_per_class(preset, training_examples)
-        validation_examples = None if examples_to_measure is None else examples_to_measure.xy
-        examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, per_class)
-        notices = [few_shot.notice(per_class)] if chosen.few_shot and recipe.few_shot is None else []
-        if chosen.few_shot and job.pool_as_encoder(preset):
-            notices.append(few_shot.POOLING_NOTICE)
-        recipe = chosen
-        assert recipe.epochs is not None  # `split` has set it
-        run_settings = {
-            name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"
-        }
-        run.log_position(run_settings, recipe.epochs)
-        keras.utils.set_random_seed(recipe.seed)
-        with devices.scope(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
-            if teaching is None or num_layers is None:  # both are, or none is
-                model, arguments = job.load_model(preset, training_examples)
-            else:
-                teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
-                model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
-        if examples_to_measure is not None and validation is not None:
-            check_labels(model, examples_to_measure, validation)
-        line = f"{counted(training_examples, 'example')} from {train}"
-        if validation_examples is not None:
-            held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")
-            line += f", {len(columns_in(validation_examples[0])[0]):,}{held_out} to measure with{origin}"
-        log(line)
-        _log_label_counts(training_examples.label_counts, train, log)
-        for notice in notices:
-            log(notice)
-        if has_default_epochs and recipe.epochs > EPOCHS:
-            log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
-        before = model.settings()
-        history = train_on(model, examples, validation_examples, run, recipe, **arguments)
-        if run.is_chief and run.measures is None:
-            chosen = {name: value for name, value in model.settings().items() if value != before[name]}
-            for name, value in chosen.items():
-                is_best = f"val_{name}" in history[-1]
-                how = "the best on these examples" if is_best else "a default; examples to measure with would choose it"
-                log(f"{name} {value:.4f}: {how}")
-            model.save_preset(output, overwrite=True)
-            score = Score({})  # without validation examples
-            if validation_examples is not None:
-                score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
-                if warning := score.warning:
-                    warnings.warn(warning, stacklevel=2)
-            report_settings = {"train": train, "eval": validation, "preset": start}
-            report_settings |= {} if teacher is None else {"num_layers": num_layers}
-            report_settings |= {**vars(job.settings), **chosen, **run_settings, "dtype": dtype}
-            report.write_report(output, report_settings, history, score)
-            data = {"training data": f"{counted(training_examples, 'example')} of {Path(train).name}"}
-            if validation_examples is not None:
-                data["measured on"] = counted(columns_in(validation_examples[0])[0], "example")
-            measures = {**score.measures, **report.without_classes(score.details)}
-            report.write_card(model, output, start, measures, {**data, **chosen, **run_settings})
-            baselines = {f"{name}{BASELINE}": value for name, value in score.baselines.items()}
-            run.seal({**score.measures, **baselines})
-    return run.measures or {}
+            self.training, self.to_measure = job.examples(self.teaching and self.teaching.kind.PROBLEM_TYPE)
+        self.training.check_can_be_learned(job.train)
+        is_special = given.batch_tokens or self.teaching
+        per_class = None if is_special else job.texts_per_class(self.preset, self.training)
+        validation = None if self.to_measure is None else self.to_measure.xy
+        self.examples, self.validation, self.recipe = split(self.training.xy, validation, given, per_class)
+        self.notices = []  # for the log
+        if self.recipe.few_shot and given.few_shot is None:
+            self.notices.append(few_shot.notice(per_class))
+        if self.recipe.few_shot and job.pool_as_encoder(self.preset):
+            self.notices.append(few_shot.POOLING_NOTICE)
+        epochs = self.recipe.epochs
+        if given.epochs is None and epochs is not None and epochs > EPOCHS:
+            self.notices.append(f"{epochs} epochs, as there are few examples; epochs sets another number")
+        self.settings = dict(vars(self.recipe))
+        if self.teacher is None:
+            del self.settings["temperature"]
+
+    def load_model(self) -> dict[str, Any]:
+        """Loads the model to train. Returns the arguments of `FineTuning` for it."""
+        if self.teaching is None or self.num_layers is None:  # both are, or none is
+            self.model, arguments = self.job.load_model(self.preset, self.training)
+        else:
+            self.teaching.targets(self.training.labels)  # raises ValueError if the teacher lacks a label
+            self.model, arguments = student_of(self.teaching, self.num_layers), {"teacher": self.teaching}
+        if self.to_measure is not None and self.job.validation is not None:
+            check_labels(self.model, self.to_measure, self.job.validation)
+        return arguments
+
+    def _describe_examples(self) -> str:
+        line, origin = f"{counted(self.training, 'example')} from {self.job.train}", self.job.validation
+        if self.validation is None:
+            return line
+        held_out, origin = (" of them held out", "") if origin is None else ("", f" from {origin}")
+        return f"{line}, {len(columns_in(self.validation[0])[0]):,}{held_out} to measure with{origin}"
+
+    def write(self, history: list[dict[str, float]], chosen: Mapping[str, float]) -> None:
+        """Writes the model, with the settings that the run has chosen, and its report. Ends the run."""
+        for name, value in chosen.items():
+            is_best = f"val_{name}" in history[-1]
+            how = "the best on these examples" if is_best else "a default; examples to measure with would choose it"
+            self.log(f"{name} {value:.4f}: {how}")
+        model, output, validation = self.model, self.output, self.validation
+        model.save_preset(output, overwrite=True)
+        score = Score({})  # without validation examples
+        data = {"training data": f"{counted(self.training, 'example')} of {Path(self.job.train).name}"}
+        if validation is not None:
+            score = model.kind.score(model.answers(validation[0]), validation[1])
+            if warning := score.warning:
+                warnings.warn(warning, stacklevel=3)
+            data["measured on"] = counted(columns_in(validation[0])[0], "example")
+        settings = {"train": self.job.train, "eval": self.job.validation, "preset": self.source}
+        settings |= {} if self.teacher is None else {"num_layers": self.num_layers}
+        settings |= {**vars(self.job.settings), **chosen, **self.settings, "dtype": self.dtype}
+        report.write_report(output, settings, history, score)
+        measures = {**score.measures, **report.without_classes(score.details)}
+        report.write_card(model, output, self.source, measures, {**data, **chosen, **self.settings})
+        self.run.seal({**score.measures, **{f"{name}{BASELINE}": value for name, value in score.baselines.items()}})
 
 
 def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 
 import keras
 import tensorflow as tf
@@ -29,16 +29,9 @@ from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.run import Position, Run
 
+Model = TypeVar("Model", bound=BertTask)
+
 _LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others are the better, the higher
-
-
-class Epoch(NamedTuple):
-    """The training between two measurements."""
-
-    batches: int  # their number
-    dataset: Callable[[int], tf.data.Dataset]  # maps the index of a batch to a dataset that starts with it
-    measure: Callable[[bool | None], dict[str, float]]  # computes the measures, with `progress`; {} without examples
-    ends_accumulation: bool = True  # whether the last batches make an update even if they are fewer than `accumulate`
 
 
 def compile_model(
@@ -65,121 +58,189 @@ def compile_model(
         build_optimizer(model)
 
 
-def train_epochs(
-    model: BertTask,
-    run: Run,
-    epochs: Sequence[Epoch],
-    callbacks: Sequence[keras.callbacks.Callback],
-    progress: bool | None,
-    checkpoint_seconds: float,
-    has_validation: bool,
-    keep_best: bool = False,
-    patience: int | None = None,
-) -> None:
-    """Trains a compiled model in one call of `fit`, or goes on; `keep_best` restores the epoch of the best measure."""
-    callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
-    strategy = model.distribute_strategy
-    _check_monitored(callbacks, has_validation)
-    with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
-        run.resume()
-        if run.measures is not None:
-            return
-        log, saved_at = TensorBoardLog(model, run), time.monotonic()
-        rate, noticed = 0.0, 0  # the learning rate, and the number of the signal noticed, at the last save
-        progress = progress if run.is_chief else False
-        bar = progress_bar(0, "batches", False)  # of the epoch
+class Training(Generic[Model]):
+    """A training, from top to bottom in `to_the_end`; a subclass knows what the model learns from.
 
-        def save() -> None:
-            nonlocal saved_at, rate, noticed
-            noticed = first_signal()
-            run.save()
-            saved_at, rate = time.monotonic(), float(model.optimizer.learning_rate)
+    An epoch is the training between two measurements.
+    """
 
-        def begin_epoch(epoch: int, logs: Mapping[str, float]) -> None:
-            nonlocal bar
-            run.batches = epochs[epoch].batches
-            assert first.params is not None  # `fit` has set them
-            first.params["steps"] = run.batches - run.step  # all callbacks share the dict
-            run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
-            name = f"epoch {epoch + 1} of {len(epochs)}"
-            bar = progress_bar(run.batches, "batches", progress, run.step, desc=name, delay=0)
+    batches: list[int]  # the number of batches of each epoch
+    ends_accumulation: list[bool]  # of each epoch: whether its last batches make an update even if they are too few
+    has_validation: bool  # whether there are examples to measure with
+    keeps_best = False  # whether the model ends with the weights of the epoch of the best measure
+    patience: int | None = None  # with `keeps_best`, the number of epochs without a better one that end the training
 
-        def end_batch(batch: int, logs: dict[str, float]) -> None:
-            log.end_batch(logs["loss"])
-            if not math.isfinite(logs["loss"]):
-                raise ValueError(
-                    f"the loss is {logs['loss']} after batch {run.step + 1} of epoch {run.epoch + 1}, and cannot "
-                    "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
+    def __init__(
+        self,
+        model: Model,
+        run: Run,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        progress: bool | None = None,
+        checkpoint_seconds: float = 60,
+    ) -> None:
+        self.model, self.run = model, run
+        self.callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
+        self.progress, self.checkpoint_seconds = progress, checkpoint_seconds
+
+    def to_the_end(self) -> list[dict[str, float]]:
+        """Trains the model, or goes on with an interrupted run. Returns the history."""
+        self.prepare()
+        with self.changed_step():
+            self.compile()
+            self.start()
+            self.run_epochs()
+        self.finish()
+        return self.run.history
+
+    def prepare(self) -> None:
+        """Checks what the model learns from, and plans the batches."""
+        raise NotImplementedError
+
+    def changed_step(self) -> contextlib.AbstractContextManager[None]:
+        """Makes a context in which a step of the model is one of this training."""
+        raise NotImplementedError
+
+    def compile(self) -> None:
+        """Compiles the model with the optimizer and the loss."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Starts the run, with the settings that a resumed run must have again."""
+        raise NotImplementedError
+
+    def run_epochs(self) -> None:
+        """Trains a compiled model in one call of `fit`, or goes on; `keeps_best` restores the best epoch."""
+        run = self.run
+        _check_monitored(self.callbacks, self.has_validation)
+        with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
+            run.resume()
+            if run.measures is not None:
+                return
+            first = EpochLoop(self, first_signal)
+            last = LambdaCallback(on_train_batch_end=first.stop_after_batch, on_epoch_end=first.stop_after_epoch)
+            if run.epoch < len(self.batches) and not run.stopped:
+                keras.Model.fit(
+                    self.model,
+                    undocumented.epoch_datasets(self.model, lambda: self.dataset(run.epoch, run.step)),
+                    initial_epoch=run.epoch,
+                    epochs=len(self.batches),
+                    verbose=0,
+                    shuffle=False,  # the batches are shuffled already
+                    callbacks=[first, *self.callbacks, last],
                 )
-            run.step += 1
-            # After the last batch, `end_epoch` measures the model and then saves. The clocks of processes differ, but
-            # `save` needs all of them at once.
-            is_due = first_signal() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
-            if run.directory is not None and run.step < run.batches and true_in_any_process(strategy, is_due):
-                save()
-            bar.set_postfix_str(f"loss {logs['loss']:.4f}", refresh=False)
-            bar.update()
+            run.finish()
 
-        def end_epoch(epoch: int, logs: dict[str, float]) -> None:
-            model.stop_training = run.stopped
-            if epochs[epoch].ends_accumulation:
-                flush_accumulation(model)
-            measures = epochs[epoch].measure(progress)
-            logs.update({f"val_{name}": float(value) for name, value in measures.items()})
-            run.end_epoch(logs)
-            if measures and keep_best:
-                if run.best_epoch == epoch:
-                    run.keep_best()
-                run.stopped |= patience is not None and epoch - run.best_epoch >= patience
-            # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
-            log.end_epoch(logs)
-            save()
-            bar.set_postfix_str(describe_logs(logs), refresh=False)
-            bar.close()
-            run.log_epoch(describe_logs(logs))
+    def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
+        """Makes a dataset of the batches of an epoch from `start` on."""
+        raise NotImplementedError
 
-        # After the user's callbacks, which may have set `stop_training`.
+    def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
+        """Computes the measures of the model after an epoch; {} without examples to measure with."""
+        raise NotImplementedError
 
-        def end_if_signalled() -> None:
-            if noticed:
-                raise Interrupted(run.position, noticed, run.place)
+    def finish(self) -> None:
+        """Leaves the trained model as a user expects it."""
 
-        def stop_after_batch(batch: int, logs: Mapping[str, float]) -> None:
-            end_if_signalled()
-            run.stopped = model.stop_training
-            # Keras counts the batches of the first epoch only, and ends another one early only so; see `end_epoch`.
-            model.stop_training = run.stopped or run.step == run.batches
 
-        def stop_after_epoch(epoch: int, logs: Mapping[str, float]) -> None:
-            is_stopped = model.stop_training or run.stopped
-            if (is_stopped, float(model.optimizer.learning_rate)) != (run.stopped, rate):  # the callbacks did
-                run.stopped = is_stopped
-                save()
-            model.stop_training = is_stopped
-            end_if_signalled()
+class EpochLoop(keras.callbacks.Callback):
+    """Notes the batches and the measures of `fit` in a run, and saves its state.
 
-        # Keras calls the callbacks in this order, after each batch and after each epoch. If a user's callback raises an
-        # error, the batch is already counted, and the state saved if that was due.
-        first = LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch)
-        last = LambdaCallback(on_train_batch_end=stop_after_batch, on_epoch_end=stop_after_epoch)
-        if run.epoch < len(epochs) and not run.stopped:
-            keras.Model.fit(
-                model,
-                undocumented.epoch_datasets(model, lambda: epochs[run.epoch].dataset(run.step)),
-                initial_epoch=run.epoch,
-                epochs=len(epochs),
-                verbose=0,
-                shuffle=False,  # the batches are shuffled already
-                callbacks=[first, *callbacks, last],
+    Keras calls the callbacks in this order, after each batch and after each epoch: this one; the user's; then
+    `stop_after_batch` and `stop_after_epoch`. If a user's callback raises an error, the batch is already counted, and
+    the state saved if that was due.
+    """
+
+    def __init__(self, training: Training, first_signal: Callable[[], int]) -> None:
+        super().__init__()
+        self.training, self.run, self.task = training, training.run, training.model
+        self.first_signal = first_signal  # returns the number of the first signal, or 0
+        self.log = TensorBoardLog(self.task, self.run)
+        self.saved_at, self.saved_rate = time.monotonic(), 0.0  # the time and the learning rate at the last save
+        self.noticed = 0  # the number of the signal noticed then
+        self.progress = training.progress if self.run.is_chief else False
+        self.bar = progress_bar(0, "batches", False)  # of the epoch
+
+    def save(self) -> None:
+        """Saves the state of the run."""
+        self.noticed = self.first_signal()
+        self.run.save()
+        self.saved_at, self.saved_rate = time.monotonic(), float(self.task.optimizer.learning_rate)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        run = self.run
+        run.batches = self.training.batches[epoch]
+        assert self.params is not None  # `fit` has set them
+        self.params["steps"] = run.batches - run.step  # all callbacks share the dict
+        run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
+        name = f"epoch {epoch + 1} of {len(self.training.batches)}"
+        self.bar = progress_bar(run.batches, "batches", self.progress, run.step, desc=name, delay=0)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        run, loss = self.run, logs["loss"]
+        self.log.end_batch(loss)
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"the loss is {loss} after batch {run.step + 1} of epoch {run.epoch + 1}, and cannot "
+                "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
             )
-        run.finish()
+        run.step += 1
+        # After the last batch, `on_epoch_end` measures the model and then saves. The clocks of processes differ, but
+        # `save` needs all of them at once.
+        is_due = self.first_signal() > 0 or time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
+        can_save = run.directory is not None and run.step < run.batches
+        if can_save and true_in_any_process(self.task.distribute_strategy, is_due):
+            self.save()
+        self.bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
+        self.bar.update()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.task.stop_training = self.run.stopped
+        if self.training.ends_accumulation[epoch]:
+            flush_accumulation(self.task)
+        measures = self.training.measure(epoch, self.progress)
+        logs.update({f"val_{name}": float(value) for name, value in measures.items()})
+        self.run.end_epoch(logs)
+        if measures and self.training.keeps_best:
+            self.keep_best(epoch)
+        # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
+        self.log.end_epoch(logs)
+        self.save()
+        self.bar.set_postfix_str(describe_logs(logs), refresh=False)
+        self.bar.close()
+        self.run.log_epoch(describe_logs(logs))
+
+    def keep_best(self, epoch: int) -> None:
+        """Keeps the weights of the best epoch so far, and stops the run if that was too long ago."""
+        run, patience = self.run, self.training.patience
+        if run.best_epoch == epoch:
+            run.keep_best()
+        run.stopped |= patience is not None and epoch - run.best_epoch >= patience
+
+    # -- After the user's callbacks, which may have set `stop_training`.
+
+    def stop_after_batch(self, batch: int, logs: Mapping[str, float]) -> None:
+        self._end_if_signalled()
+        self.run.stopped = self.task.stop_training
+        # Keras counts the batches of the first epoch only, and ends another one early only so; see `on_epoch_end`.
+        self.task.stop_training = self.run.stopped or self.run.step == self.run.batches
+
+    def stop_after_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
+        run, rate = self.run, float(self.task.optimizer.learning_rate)
+        is_stopped = self.task.stop_training or run.stopped
+        if (is_stopped, rate) != (run.stopped, self.saved_rate):  # the callbacks did
+            run.stopped = is_stopped
+            self.save()
+        self.task.stop_training = is_stopped
+        self._end_if_signalled()
+
+    def _end_if_signalled(self) -> None:
+        if self.noticed:
+            raise Interrupted(self.run.position, self.noticed, self.run.place)
 
 
 def monitors_loss(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
     """Checks whether a callback, of Keras or Optuna, monitors `val_loss`, which is computed for it alone."""
-    names = ("monitor", "_monitor")
-    flat = keras.tree.flatten(callbacks or [])
-    return any(getattr(each, name, None) == "val_loss" for each in flat for name in names)
+    return any(getattr(each, name, None) == "val_loss" for each in callbacks for name in ("monitor", "_monitor"))
 
 
 def _check_monitored(callbacks: Sequence[keras.callbacks.Callback], has_validation: bool) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
-from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
+from keras_bert.training.loop import Training, compile_model, monitors_loss
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest_of_records, digests_of_model
 
 
@@ -116,7 +116,7 @@ def pretrain(
         *([] if then is None else [then]),
     ]
     arguments = {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on_records(model, phases, Run(directory), chosen, teacher, **arguments)
+    return Pretraining(model, phases, Run(directory), chosen, teacher, **arguments).to_the_end()
 
 
 def evaluate_text(
@@ -173,61 +173,65 @@ def evaluate_text(
         return _measure(model, records, batch_size, with_baselines=True)
 
 
-def train_on_records(
-    model: BertPretrainer,
-    phases: Sequence[Phase],
-    run: Run,
-    chosen: PretrainingWithTeacher,
-    teacher: BertPretrainer | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
-    progress: bool | None = None,
-    checkpoint_seconds: float = 300,
-) -> list[dict[str, float]]:
-    """Trains a model as `pretrain` does."""
-    for phase in phases:
-        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
-    training_records = [Records(phase.records) for phase in phases]
-    validation_records = [Records(phase.validation) if phase.validation else None for phase in phases]
-    for each in filter(None, (*training_records, *validation_records)):
-        _check_records(model, each)
+class Pretraining(Training[BertPretrainer]):
+    """The training of `pretrain`: in an epoch, a phase goes on by `measure_every` steps, or to its end."""
 
-    needs_loss = monitors_loss(callbacks)
+    def __init__(
+        self,
+        model: BertPretrainer,
+        phases: Sequence[Phase],
+        run: Run,
+        recipe: PretrainingWithTeacher,
+        teacher: BertPretrainer | None = None,
+        **how: Any,
+    ) -> None:
+        super().__init__(model, run, **how)
+        self.phases, self.recipe, self.teacher = phases, recipe, teacher
+        self.has_validation = any(phase.validation for phase in phases)
 
-    def epoch(i: int, first: int) -> Epoch:
-        batches = min(chosen.measure_every, phases[i].steps - first)
+    def prepare(self) -> None:
+        every = self.recipe.measure_every
+        for phase in self.phases:
+            dataclasses.replace(self.recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
+        self.records = [Records(phase.records) for phase in self.phases]
+        self.validation = [Records(phase.validation) if phase.validation else None for phase in self.phases]
+        for each in filter(None, (*self.records, *self.validation)):
+            _check_records(self.model, each)
+        # Of each epoch: the index of its phase, and there its first step.
+        self.starts = [(i, first) for i, phase in enumerate(self.phases) for first in range(0, phase.steps, every)]
+        left = [self.phases[i].steps - first for i, first in self.starts]  # of the phase
+        self.batches, self.ends_accumulation = [min(every, each) for each in left], [each <= every for each in left]
 
-        def dataset(start: int) -> tf.data.Dataset:
-            return _training_batches(training_records[i], phases[i], chosen, first + start).take(batches - start)
+    def changed_step(self) -> contextlib.AbstractContextManager[None]:
+        return learning_from(self.teacher, self.model, self.recipe.temperature)
 
-        is_last = first + batches == phases[i].steps
-        return Epoch(
-            batches,
-            dataset,
-            functools.partial(_measure, model, validation_records[i], phases[i].batch_size, is_last, needs_loss),
-            is_last,
-        )
-
-    epochs = [
-        epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, chosen.measure_every)
-    ]
-    maskings = [phase.masking for phase in phases]
-    settings = {
-        **teacher_settings(teacher, vars(chosen)), **digests_of_model(model),
-        "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [each and [each.predictions, each.rate, each.masked_unit] for each in maskings],
-        EXAMPLES: [digest_of_records(each) for each in training_records],
-        VALIDATION: [each and digest_of_records(each) for each in validation_records],
-    }  # fmt: skip
-    kind = {"adamw": AdamW, "lamb": LAMB}[chosen.optimizer]
-    with learning_from(teacher, model, chosen.temperature):
-        updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
-        compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
+    def compile(self) -> None:
+        model, kind = self.model, {"adamw": AdamW, "lamb": LAMB}[self.recipe.optimizer]
+        updates = sum(-(-phase.steps // self.recipe.accumulate) for phase in self.phases)
+        compile_model(model, self.recipe, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
-        model.evaluate(_batches_in_order(training_records[0], phases[0].batch_size).take(1), verbose=0)
-        run.start(model, settings)
-        has_validation = any(validation_records)
-        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, has_validation)
-    return run.history
+        model.evaluate(_batches_in_order(self.records[0], self.phases[0].batch_size).take(1), verbose=0)
+
+    def start(self) -> None:
+        maskings = [phase.masking for phase in self.phases]
+        settings = {
+            **teacher_settings(self.teacher, vars(self.recipe)), **digests_of_model(self.model),
+            "steps": [phase.steps for phase in self.phases], "batch_size": [phase.batch_size for phase in self.phases],
+            "masking": [each and [each.predictions, each.rate, each.masked_unit] for each in maskings],
+            EXAMPLES: [digest_of_records(each) for each in self.records],
+            VALIDATION: [each and digest_of_records(each) for each in self.validation],
+        }  # fmt: skip
+        self.run.start(self.model, settings)
+
+    def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
+        i, first = self.starts[epoch]
+        batches = _training_batches(self.records[i], self.phases[i], self.recipe, first + start)
+        return batches.take(self.batches[epoch] - start)
+
+    def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
+        i, is_last = self.starts[epoch][0], self.ends_accumulation[epoch]
+        with_loss, batch_size = monitors_loss(self.callbacks), self.phases[i].batch_size
+        return _measure(self.model, self.validation[i], batch_size, is_last, with_loss, progress)
 
 
 def _batches_in_order(records: Records, batch_size: int) -> tf.data.Dataset:

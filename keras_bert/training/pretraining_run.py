@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from keras_bert import formats
 from keras_bert.choices import OBJECTIVES
@@ -25,7 +26,7 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.training import distribution, report
 from keras_bert.training.distillation import config_of_student, student_of
-from keras_bert.training.pretrain import Phase, train_on_records
+from keras_bert.training.pretrain import Phase, Pretraining
 from keras_bert.training.run import Log, Position, Run
 
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
@@ -71,12 +72,9 @@ def pretrain_files(
             predictions, and starts with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.
         overwrite, dtype, strategy, log: see `fine_tune_files`.
-        **settings: the fields of three recipes:
-
-            - `PretrainingWithTeacher`, see `pretrain`; `steps` has a default for new models up to 256 wide only;
-            - `RowsRecipe`, from text to rows: `objective`, `layout`, `sequence_length`, `masked_unit`,
-              `static_masking`, `copies`, `pack`, `processes`;
-            - `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`, `then_batch_size`.
+        **settings: the fields of `PretrainingWithTeacher`, see `pretrain`, of `RowsRecipe`, from text to rows, and of
+            `SecondPhase`, on longer rows; all are in `keras_bert.recipe`. `steps` has a default for new models up to
+            256 wide only.
 
     Returns:
         The loss and the measures after the last step. Of several processes, only the chief gets them.
@@ -96,106 +94,160 @@ def pretrain_files(
         >>> list(measures)
         ['loss']
     """
-    recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
     sources = {"vocab": vocab, "size": size, "preset": preset, "teacher": teacher, "num_layers": num_layers}
-    given = {name for name, each in sources.items() if each is not None}
-    if given not in ({"vocab", "size"}, {"preset"}, {"teacher", "num_layers"}):
-        raise ValueError(
-            "a new model needs vocab and size, a model to train further only preset, a student teacher and num_layers; "
-            f"there are {' and '.join(sorted(given)) or 'none of them'}"
-        )
-    recipe, rows, second = with_schedule(None if size is None else read_size(size), recipe, rows, second)
-    assert recipe.steps
-    assert recipe.batch_size
+    sources = {name: each for name, each in sources.items() if each is not None}
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
-    steps = [recipe.steps - (second.then_steps or 0), *filter(None, [second.then_steps])]  # of each phase
-    # The model is measured after each of these steps.
-    epoch_ends = [
-        first + min(done + recipe.measure_every, count)
-        for first, count in zip((0, steps[0]), steps, strict=False)
-        for done in range(0, count, recipe.measure_every)
-    ]
+    return PretrainingRun(paths, output, validation, sources, settings, overwrite, dtype, strategy, log).to_the_end()
 
-    def describe(position: Position) -> str:
-        done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
-        return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
 
-    inputs = (*paths, validation, vocab, size, preset, teacher)
-    run = Run.into(output, overwrite, inputs, describe, log, has_preset=preset is not None)
-    assert run.directory is not None  # inside the output
-    with run.on_devices(dtype, strategy) as devices:
-        run_settings = {**vars(recipe), "steps": steps}
-        del run_settings["batch_size"]  # `Phase` has it, because the phases may differ
+class PretrainingRun:
+    """A pre-training on files, from top to bottom in `to_the_end`; the arguments are those of `pretrain_files`."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        output: str | Path,
+        validation: str | Path | None,
+        sources: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        overwrite: bool,
+        dtype: str,
+        strategy: str,
+        log: Log,
+    ) -> None:
+        recipes = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
+        if sources.keys() not in ({"vocab", "size"}, {"preset"}, {"teacher", "num_layers"}):
+            raise ValueError(
+                "a new model needs vocab and size, a model to train further only preset, a student teacher and "
+                f"num_layers; there are {' and '.join(sorted(sources)) or 'none of them'}"
+            )
+        new = read_size(sources["size"]) if "size" in sources else None
+        self.recipe, self.rows, self.second = recipe, _, second = with_schedule(new, *recipes)
+        assert recipe.steps
+        self.paths, self.output, self.validation, self.sources, self.log = paths, output, validation, sources, log
+        self.dtype, self.strategy, self.has_teacher = dtype, strategy, "teacher" in sources
+        self.source: str | Path | None = sources.get("preset") or sources.get("teacher")
+        self.steps = [recipe.steps - (second.then_steps or 0), *filter(None, [second.then_steps])]  # of each phase
+        # The model is measured after each of these steps.
+        self.epoch_ends = [
+            first + min(done + recipe.measure_every, count)
+            for first, count in zip((0, self.steps[0]), self.steps, strict=False)
+            for done in range(0, count, recipe.measure_every)
+        ]
+        self.settings = {**vars(recipe), "steps": self.steps}
+        del self.settings["batch_size"]  # `Phase` has it, because the phases may differ
         if recipe.learning_rate is None:
-            del run_settings["learning_rate"]  # the size of the model decides it
-        if teacher is None:
-            del run_settings["temperature"]
-        run.log_position(run_settings, len(epoch_ends))
-        training_paths = [path for each in paths for path in text_files(Path(each))]
-        validation_paths = [] if validation is None else text_files(Path(validation))
-        keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
-        with devices.scope():
-            trained = None
-            if (source := preset or teacher) is not None:
-                trained, origin = _load_masked_lm(source, rows, second, "preset" if teacher is None else "teacher")
-                config, preprocessor = trained.encoder.config, trained.preprocessor
-                if num_layers is not None:
-                    config_of_student(trained, num_layers)  # raises, before anything is overwritten
-                rows = dataclasses.replace(rows, objective=rows.objective or trained.objective)
-            else:
-                rows = dataclasses.replace(rows, objective=rows.objective or OBJECTIVES[0])
-                pairs = rows.objective != "sentences"
-                tokenizer, origin = read_vocabulary(str(vocab)), f"new weights, of the size {size}"
-                config = config_of(str(size), tokenizer, pairs)
-                preprocessor = _preprocessor_of(tokenizer, config, _longest(rows, second, config))
-            assert preprocessor is not None  # a pre-trainer has one
-            assert rows.objective
-        for each in filter(None, (training_paths, validation_paths)):
+            del self.settings["learning_rate"]  # the size of the model decides it
+        if not self.has_teacher:
+            del self.settings["temperature"]
+        inputs = (*paths, validation, sources.get("vocab"), sources.get("size"), self.source)
+        self.run = Run.into(output, overwrite, inputs, self._describe, log, has_preset="preset" in sources)
+
+    def to_the_end(self) -> dict[str, float]:
+        """Trains the model, or goes on with an interrupted run, and writes it. Returns the measures."""
+        run = self.run
+        with run.on_devices(self.dtype, self.strategy) as devices:
+            run.log_position(self.settings, len(self.epoch_ends))
+            self.training_texts = [path for each in self.paths for path in text_files(Path(each))]
+            self.validation_texts = [] if self.validation is None else text_files(Path(self.validation))
+            keras.utils.set_random_seed(self.recipe.seed)  # a teacher may get a new head
+            with devices.scope():
+                origin = self.load()
+            phases = self.write_rows(devices, origin)
+            keras.utils.set_random_seed(self.recipe.seed)
+            with devices.scope():
+                model = self.make_model()
+            self.choose_rate()
+            teacher = self.trained if self.has_teacher else None
+            history = Pretraining(model, phases, run, self.recipe, teacher, checkpoint_seconds=300).to_the_end()
+            if run.is_chief and run.measures is None:
+                self.write(model, history)
+        return run.measures or {}
+
+    def _describe(self, position: Position) -> str:
+        ends = self.epoch_ends
+        done = ends[min(position.epoch, len(ends)) - 1] if position.epoch else 0
+        return f"step {done + position.step:,} of {ends[-1]:,}"
+
+    def load(self) -> str:
+        """Loads the model to train further, or the teacher; or the vocabulary. Returns a line of the log about it."""
+        rows, sources, self.trained = self.rows, self.sources, None
+        if self.source is not None:
+            role = "teacher" if self.has_teacher else "preset"
+            self.trained, origin = _load_masked_lm(self.source, rows, self.second, role)
+            self.config, self.preprocessor = self.trained.encoder.config, self.trained.preprocessor
+            if self.has_teacher:
+                config_of_student(self.trained, sources["num_layers"])  # raises, before anything is overwritten
+            objective = rows.objective or self.trained.objective
+        else:
+            objective = rows.objective or OBJECTIVES[0]
+            tokenizer = read_vocabulary(str(sources["vocab"]))
+            origin = f"new weights, of the size {sources['size']}"
+            self.config = config_of(str(sources["size"]), tokenizer, objective != "sentences")
+            self.preprocessor = _preprocessor_of(tokenizer, self.config, _longest(rows, self.second, self.config))
+        self.rows = dataclasses.replace(rows, objective=objective)
+        return origin
+
+    def write_rows(self, devices: tf.distribute.Strategy, origin: str) -> list[Phase]:
+        """Writes the records of each phase, in place of an old run. Returns the phases."""
+        recipe, rows, second, run = self.recipe, self.rows, self.second, self.run
+        assert rows.objective
+        assert self.preprocessor is not None  # a pre-trainer has one
+        for each in filter(None, (self.training_texts, self.validation_texts)):
             check_documents(each, rows.layout, rows.objective)
-        sizes = [(".", rows.sequence_length, steps[0], recipe.batch_size)]
+        sizes = [(".", rows.sequence_length, self.steps[0], recipe.batch_size)]
         if second.then_steps is not None:
             sizes.append((_THEN, second.then_length, second.then_steps, second.then_batch_size))
+        tokenizer = self.preprocessor.tokenizer
         all_rows = [
-            _Rows(folder, _preprocessor_of(preprocessor.tokenizer, config, length), rows, recipe.seed, *counts)
+            _Rows(folder, _preprocessor_of(tokenizer, self.config, length), rows, recipe.seed, *counts)
             for folder, length, *counts in sizes
         ]
-        if run.is_chief and teacher is None:
-            log(origin)
+        if run.is_chief and not self.has_teacher:
+            self.log(origin)
         with distribution.chief_first(devices), run.renewed() as folder:
-            counts = [each.write(folder, training_paths, validation_paths, log) for each in all_rows]
-        phases = [each.phase(run.directory, bool(validation_paths)) for each in all_rows]
-        keras.utils.set_random_seed(recipe.seed)
-        with devices.scope():
-            if trained is None:
-                model = BertPretrainer(BertEncoder(config), preprocessor, pairs, rows.objective)
-            else:
-                model = trained if num_layers is None else student_of(trained, num_layers)
-        if recipe.learning_rate is None:
-            width = config.hidden_size
-            recipe = recipe.for_width(width, trained=trained is not None)
-            start = "trained weights" if teacher is None else "its teacher"
-            reason = f"it is {width} wide" if trained is None else f"it starts from {start}"
-            if run.is_chief:
-                log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        history = train_on_records(model, phases, run, recipe, None if teacher is None else trained)
-        if run.is_chief and run.measures is None:
-            model.save_preset(output, overwrite=True)
-            by_step = [{"step": epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
-            report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
-            report_settings |= {name: each for name, each in sources.items() if each is not None}
-            report_settings |= {**vars(rows), **run_settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
-            report_settings["learning_rate"] = recipe.learning_rate
-            if second.then_steps is not None:
-                report_settings |= vars(second)
-            report_settings |= {"dtype": dtype, **counts[0]}
-            measures = _measures_of(history[-1])
-            report.write_report(output, report_settings, by_step, Score(measures), _PANELS)
-            data = {"training data": f"{counts[0]['tokens'] // rows.copies:,} tokens of {_names(training_paths)}"}
-            if validation_paths:
-                data["measured on"] = _names(validation_paths)
-            report.write_card(model, output, source, measures, {**data, **vars(rows), **run_settings})
-            run.seal(measures)
-    return run.measures or {}
+            counts = [each.write(folder, self.training_texts, self.validation_texts, self.log) for each in all_rows]
+        self.counts = counts[0]  # of the text
+        assert run.directory is not None  # inside the output
+        return [each.phase(run.directory, bool(self.validation_texts)) for each in all_rows]
+
+    def make_model(self) -> BertPretrainer:
+        """Makes the model to train: a new one, the one to train further, or a student."""
+        objective = self.rows.objective
+        if self.trained is None:
+            assert self.preprocessor is not None
+            return BertPretrainer(BertEncoder(self.config), self.preprocessor, objective != "sentences", objective)
+        return student_of(self.trained, self.sources["num_layers"]) if self.has_teacher else self.trained
+
+    def choose_rate(self) -> None:
+        """Sets the learning rate by the size of the model, unless it is given."""
+        if self.recipe.learning_rate is not None:
+            return
+        width, trained = self.config.hidden_size, self.trained is not None
+        self.recipe = self.recipe.for_width(width, trained=trained)
+        start = "its teacher" if self.has_teacher else "trained weights"
+        reason = f"it starts from {start}" if trained else f"it is {width} wide"
+        if self.run.is_chief:
+            self.log(f"learning rate {self.recipe.learning_rate:g} for this model, as {reason}")
+
+    def write(self, model: BertPretrainer, history: Sequence[Mapping[str, float]]) -> None:
+        """Writes the model and its report. Ends the run."""
+        recipe, rows, counts = self.recipe, self.rows, self.counts
+        model.save_preset(self.output, overwrite=True)
+        by_step = [{"step": self.epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
+        settings = {"text": " ".join(map(str, self.paths)), "eval": self.validation, **self.sources}
+        settings |= {**vars(rows), **self.settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
+        settings["learning_rate"] = recipe.learning_rate
+        if self.second.then_steps is not None:
+            settings |= vars(self.second)
+        settings |= {"dtype": self.dtype, **counts}
+        measures = _measures_of(history[-1])
+        report.write_report(self.output, settings, by_step, Score(measures), _PANELS)
+        data = {"training data": f"{counts['tokens'] // rows.copies:,} tokens of {_names(self.training_texts)}"}
+        if self.validation_texts:
+            data["measured on"] = _names(self.validation_texts)
+        report.write_card(model, self.output, self.source, measures, {**data, **vars(rows), **self.settings})
+        self.run.seal(measures)
 
 
 def _names(paths: Sequence[Path]) -> str:

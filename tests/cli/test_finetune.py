@@ -186,12 +186,12 @@ def taught(monkeypatch):
     """What reaches the training, which trains nothing: a list of (model, examples, to measure with, settings)."""
     calls = []
 
-    def train_on(model, examples, to_measure, run, recipe, **settings):
-        calls.append((model, examples, to_measure, {**vars(recipe), **settings}))
-        save_state(run.directory / "state.safetensors", [], {})
+    def to_the_end(training):
+        calls.append((training.model, training.examples, training.validation, vars(training.recipe)))
+        save_state(training.run.directory / "state.safetensors", [], {})
         return [{"epoch": 1, "loss": 1.0}]
 
-    monkeypatch.setattr(fine_tuning_run, "train_on", train_on)
+    monkeypatch.setattr(fine_tuning_run.FineTuning, "to_the_end", to_the_end)
     return calls
 
 

@@ -186,12 +186,12 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     )
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
 
-    def train_on_records(model, phases, run, recipe, teacher):
-        save_state(run.directory / "state.safetensors", [], {})
-        trained.append((model, phases, recipe))
+    def to_the_end(training):
+        save_state(training.run.directory / "state.safetensors", [], {})
+        trained.append((training.model, training.phases, training.recipe))
         return history
 
-    monkeypatch.setattr(pretraining_run, "train_on_records", train_on_records)
+    monkeypatch.setattr(pretraining_run.Pretraining, "to_the_end", to_the_end)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--steps": "7", "--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}

@@ -1,10 +1,14 @@
 """Batches by length: nothing is lost or doubled, and little is padding."""
 
+import keras
 import numpy as np
+import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert.training.batches import batches_of_epoch
+from keras_bert.training.fine_tune import accumulated_batches
 
 LENGTHS = st.lists(st.integers(2, 40), min_size=1, max_size=300).map(np.array)
 
@@ -41,3 +45,18 @@ def test_little_is_padding():
     assert sum(len(rows) * lengths[rows].max() for rows in batches) < 1.04 * lengths.sum()  # in any order: 1.8
     lengths_of_batches = [lengths[batch].mean() for batch in batches]
     assert np.corrcoef(lengths_of_batches, np.arange(len(batches)))[0, 1] < 0.3  # in no order of length
+
+
+def test_each_batch_of_an_update_is_packed_once():
+    """Also those before the batch at which an interrupted run goes on: the shares need their counts."""
+    packed, batches = [], [np.array(rows) for rows in ([0, 1], [2], [3, 4])]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+    def pack(rows):
+        tf.py_function(lambda each: packed.append(each.numpy().tolist()), [rows], [])
+        return rows, rows
+
+    found = list(accumulated_batches(pack, keras.losses.MeanSquaredError(), batches, accumulate=2, start=1))
+    assert [each.batch[0].numpy().tolist() for each in found] == [[2], [3, 4]]
+    assert [each.shares.numpy().tolist() for each in found] == [[[pytest.approx(1 / 3)]], [[1.0], [1.0]]]
+    assert packed == [[0, 1], [2], [3, 4]]

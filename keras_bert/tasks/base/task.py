@@ -40,11 +40,10 @@ from keras_bert.tasks.base.storable import Storable
 from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
+from keras_bert.tasks.replicas import Replicated, run_update
 from keras_bert.tasks.training_step import (
     AccumulatedBatch,
     Forward,
-    LossMean,
     LossTerm,
     count_averaged,
     gradients_in_units,
@@ -208,9 +207,6 @@ class BertTask(Replicated, Storable):
         """Compiles as Keras does. By default, the optimizer is `AdamW()` with the paper's highest fine-tuning rate."""
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
-    def _loss_metric(self) -> keras.metrics.Metric:
-        return LossMean()
-
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
     ) -> keras.callbacks.History:
@@ -367,13 +363,13 @@ class BertTask(Replicated, Storable):
                 lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)),
                 *gradients,
             )
-        return with_batch_axis(self, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
         undocumented.loss_tracker(self).update_state(loss_terms(self, x, y, y_pred, sample_weight, training=False))
-        return with_batch_axis(self, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     # -- Answers
 
