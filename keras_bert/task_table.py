@@ -149,7 +149,6 @@ class Head(NamedTuple):
     logits: tuple[str, ...] = ("logits",)  # their names in transformers' outputs; several: as many of each token
 
 
-_SPAN = ("start_logits", "end_logits")
 # In the order of the classes in a file's `architectures`.
 HEADS = {
     "masked_lm": Head("ForMaskedLM", "masked language modeling"),
