@@ -17,7 +17,7 @@ import keras
 import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, HubLayer
-from keras_bert.registered import CLASSES
+from keras_bert.registered import classes
 from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.training import AdamW
@@ -68,7 +68,7 @@ def test_a_tokenizer_from_a_configuration_takes_no_path(kind, secret):
 def test_every_argument_that_takes_a_path_is_known():
     """A new one needs a test here."""
     found = set()
-    for module, names in CLASSES.items():
+    for module, names in classes().items():
         for name in names:
             kind = getattr(importlib.import_module(f"keras_bert.{module}"), name)
             parameters = inspect.signature(kind.__init__).parameters.values()
