@@ -44,6 +44,7 @@ from keras_bert.training.run import save_state
 from .golden import make_golden_export as golden
 from .support import small, transformers4
 from .support.checkpoints import CONFIGS, random_weights
+from .support.data import unpack
 from .support.keras_hub import write_weights, write_wordpiece
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 133\n"
@@ -89,10 +90,7 @@ def transformers_4(name, without=(), part=""):
     """A model that transformers 4 wrote, or a part of it; `path` is the directory, or that part's new name."""
 
     def write(path):
-        with tarfile.open(transformers4.ARCHIVE) as archive:
-            archive.extractall(
-                path.parent, [each for each in archive if each.name.startswith(f"{name}/")], filter="data"
-            )
+        unpack(transformers4.ARCHIVE, path.parent, f"{name}/")
         for file in without:
             (path.parent / name / file).unlink()
         (path.parent / name / part).rename(path)
@@ -164,11 +162,7 @@ def keras_2_file(path):
 
 
 def golden_export(part):
-    def unpack(path):
-        with tarfile.open(golden.EXPORTS / f"{part}.tar.gz") as archive:
-            archive.extractall(path, filter="data")
-
-    return unpack
+    return functools.partial(unpack, golden.EXPORTS / f"{part}.tar.gz")
 
 
 def weights_lost(path):

@@ -1,7 +1,6 @@
 """SavedModels to inspect and call: ours from an earlier version, TF Hub's, and a toy with plain numbers."""
 
 import functools
-import tarfile
 
 import pytest
 
@@ -10,7 +9,7 @@ from keras_bert.saved_model import export_encoder
 
 from ..golden import make_golden_export as golden
 from ..support import small
-from ..support.data import TF_HUB
+from ..support.data import TF_HUB, unpack
 from ..support.hub import save_toy
 
 
@@ -21,8 +20,7 @@ def committed(tmp_path_factory):
 
     @functools.cache
     def unpacked(part):
-        with tarfile.open(golden.EXPORTS / f"{part}.tar.gz") as archive:
-            archive.extractall(directory / part, filter="data")
+        unpack(golden.EXPORTS / f"{part}.tar.gz", directory / part)
         return directory / part / "1" if part == "serving" else directory / part
 
     return unpacked

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .data import ROOT
+from . import data
 
-ARCHIVE = ROOT / "tests/golden/transformers4.tar.xz"
+ARCHIVE = data.ROOT / "tests/golden/transformers4.tar.xz"
 # Names of its inputs -> ours.
 INPUTS = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"t{i}" for i in range(55))]
@@ -23,8 +23,7 @@ def names() -> list[str]:
 
 def unpack(directory: Path) -> Path:
     """Writes a directory a model, with a tokenizer's vocabulary, which any family can read here."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(directory, filter="data")
+    data.unpack(ARCHIVE, directory)
     for name in names():
         (directory / name / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
     return directory
