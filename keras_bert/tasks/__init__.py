@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
 _MODULES = (*(f"tasks.{task.module}" for task in TASKS), "tasks.losses.ranking_losses", "tasks.losses.sentence_losses")
-__all__ = sorted(name for module in _MODULES for name in classes()[module])  # pyright: ignore
+_CLASSES = classes()
+__all__ = sorted(name for module in _MODULES for name in _CLASSES[module])  # pyright: ignore
 
 
 def __getattr__(name: str) -> object:

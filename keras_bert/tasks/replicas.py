@@ -178,10 +178,11 @@ class LossMean(keras.metrics.Metric):
     def update_state(self, terms: list[LossTerm] | Tensor, sample_weight: Tensor | None = None) -> None:
         """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method.
 
-        Keras's own step gives the loss, a replica's share of it times the number of replicas, and the number of rows.
+        Keras's own step gives the loss, a replica's share of it times the number of replicas, and the number of rows;
+        a step of the user's may give the loss alone.
         """
         if not isinstance(terms, list):
-            rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
+            rows = all_reduce_sum(ops.cast(1 if sample_weight is None else sample_weight, self.dtype))
             terms = [LossTerm(ops.cast(terms, self.dtype) / num_replicas(), rows)]
         counts = self._stack_padded([each.count for each in terms])
         totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in terms]))

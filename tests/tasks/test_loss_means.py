@@ -10,7 +10,7 @@ from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.losses.ranking_losses import LambdaLoss
 from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.training_step import AccumulatedBatch, shares_of_update
-from keras_bert.training import LAMB, AdamW
+from keras_bert.training import LAMB, AdamW, Replicated
 
 from ..support import small
 from ..support.small import preprocessor
@@ -169,3 +169,19 @@ def test_metrics_of_words_leave_other_tokens_out():
     assert found["accuracy"] == pytest.approx(right[TAGS >= 0].mean())
     of_words = weights * (TAGS >= 0)
     assert found["weighted_accuracy"] == pytest.approx((right * of_words).sum() / of_words.sum())
+
+
+class OwnStep(Replicated, keras.Model):
+    def train_step(self, data):
+        x, y = data
+        loss = self.compute_loss(x, y, self(x))
+        self._loss_tracker.update_state(loss)
+        return {"loss": self._loss_tracker.result()}
+
+
+def test_a_step_of_the_users_may_give_the_loss_alone():
+    inputs = keras.Input([1])
+    model = OwnStep(inputs, keras.layers.Dense(1, kernel_initializer="ones")(inputs))
+    model.compile("sgd", "mse")
+    x = np.arange(8.0)[:, None]
+    assert model.fit(x, 0 * x, batch_size=4, shuffle=False, verbose=0).history["loss"] == [np.mean(x**2)]
