@@ -11,16 +11,18 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.classes import TextAnswer
+from keras_bert.answers.columns import Targets, Texts, checked_labels, columns_of, one_or_many
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import DROPOUT, Setting
 from keras_bert.tasks.base.task import BertTask, ToTrain
 from keras_bert.tasks.heads.long_text import classify_texts, text_features
-from keras_bert.tasks.kinds.classes import KINDS, OfTexts, TextAnswer
+from keras_bert.tasks.kinds.classes import KINDS, OfTexts
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -63,7 +65,7 @@ class BertClassifier(BertTask):
 
     preprocessor: BertPreprocessor
     kind: OfTexts[Any]
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     VERB = "classify"
     READS_WINDOWS = True

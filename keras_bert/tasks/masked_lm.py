@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import check_top_k, one_or_many
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES, check_range
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import check_top_k, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.pretraining import MaskedTokens
@@ -187,7 +187,7 @@ class BertMaskedLM(BertTask):
             raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
         if preprocessor is not None:
-            self._by_length = ByLength(
+            self._by_length = GraphByLength(
                 preprocessor,
                 lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k),
                 self._graphs,

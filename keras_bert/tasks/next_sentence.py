@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Texts, columns_of, one_or_many
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Texts, columns_of, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import DROPOUT
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds.pretraining import NextSentence
@@ -44,7 +45,7 @@ class BertNextSentence(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     kind = NextSentence()
     VERB = "score"

@@ -12,13 +12,16 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
+from keras_bert.answers.by_length import check_batch_tokens, check_finite
+from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k
+from keras_bert.answers.spans import SpanAnswer, checked_questions
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import AnswerFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.progress import progress_bar
-from keras_bert.tasks.base.by_length import ByLength, check_batch_tokens, check_finite
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, check_top_k
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.heads.long_text import sequence_output
@@ -26,14 +29,13 @@ from keras_bert.tasks.heads.spans import (
     NEVER,
     answer_byte_span,
     best_spans,
-    checked_questions,
     rank_answers,
     read_contexts,
     row_lengths,
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
+from keras_bert.tasks.kinds.spans import Spans
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -73,7 +75,7 @@ class BertQuestionAnswerer(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     VERB = "answer"
     READS_WINDOWS = True
@@ -105,7 +107,7 @@ class BertQuestionAnswerer(BertTask):
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
-        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
+        self._by_length = GraphByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
 
     @classmethod
     def to_train(cls, settings: AnswerFiles, preset: str | Path, examples: Examples) -> ToTrain:

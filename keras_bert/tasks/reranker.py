@@ -11,23 +11,22 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import RANKING_LOSSES, check_choice
-from keras_bert.data import Examples
-from keras_bert.data.task_files import RankFiles
-from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import (
-    Inputs,
+from keras_bert.answers.columns import (
     Labels,
     Pair,
     Targets,
     Texts,
-    as_arrays,
     check_top_k,
     checked_labels,
     columns_of,
     one_or_many,
 )
+from keras_bert.choices import RANKING_LOSSES, check_choice
+from keras_bert.data import Examples
+from keras_bert.data.task_files import RankFiles
+from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
 from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
@@ -79,7 +78,7 @@ class BertReranker(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     kind = Ranking()
     VERB = "score"

@@ -13,6 +13,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Labels, Targets, Texts, columns_of, one_or_many
+from keras_bert.answers.similarity import TextVectors, are_text_numbers
 from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
 from keras_bert.counted import counted
 from keras_bert.data import Examples
@@ -21,16 +23,15 @@ from keras_bert.data.task_files import EmbedFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.storable import Part, Setting
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
 from keras_bert.tasks.heads.pooling import pooled
-from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
+from keras_bert.tasks.kinds.similarity import Similarity
 from keras_bert.tasks.losses import sentence_losses
-from keras_bert.tasks.losses.sentence_losses import are_text_numbers
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -84,7 +85,7 @@ class BertSentenceEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     SETTINGS = (
         Setting("pooling", str),
@@ -148,7 +149,7 @@ class BertSentenceEncoder(BertTask):
         self.truncate_dim = truncate_dim
         self.matryoshka_dimensions = matryoshka_dimensions and list(matryoshka_dimensions)
         compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731
-        self._by_length = ByLength(preprocessor, compute, self._graphs)
+        self._by_length = GraphByLength(preprocessor, compute, self._graphs)
         self.built = True
 
     @classmethod

@@ -11,11 +11,13 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import check_top_k, one_or_many
+from keras_bert.answers.tokens import WeightAnswers
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sparse_encoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, check_top_k, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import Part, Setting
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
@@ -26,11 +28,8 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 
-class TokenWeights(Kind[dict[str, float]]):
+class TokenWeights(WeightAnswers, Kind[dict[str, float]]):
     """No labels; an answer is the weights of a text's tokens."""
-
-    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
-        return {"weights": answer}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -66,7 +65,7 @@ class BertSparseEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     VERB = "encode"
     kind = TokenWeights()
@@ -94,7 +93,7 @@ class BertSparseEncoder(BertTask):
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)
         compute = lambda segments, top_k: self._highest_weights(preprocessor.pack(segments), top_k)  # noqa: E731
-        self._by_length = ByLength(preprocessor, compute, self._graphs)
+        self._by_length = GraphByLength(preprocessor, compute, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.query_weights = None

@@ -12,18 +12,20 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Labels, Targets, Texts, as_list, checked_labels, one_or_many
+from keras_bert.answers.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
+from keras_bert.answers.words import check_sentences
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import TagFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import BySentence, flat_tokens
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
+from keras_bert.tasks.base.by_length import GraphBySentence, flat_tokens
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import DROPOUT, Part, Setting
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
-from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
 from keras_bert.tasks.heads.crf import CRF
 from keras_bert.tasks.heads.long_text import sequence_output, token_mask
-from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
+from keras_bert.tasks.kinds.words import IGNORED, WordLabels
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -43,7 +45,7 @@ class BertTokenClassifier(BertTask):
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
             label of a word comes from the window where it has the most context.
         labels: those of a scheme for entities, such as BIO ("O", "B-PER", "I-PER", ...), BIOES, BILOU or BMES, see
-            `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
+            `answers.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
         crf: True adds a `CRF`, in which the labels of a sentence depend on each other. Training maximizes the
             likelihood of whole sentences. An answer is the best path without transitions that the labels' scheme
@@ -70,7 +72,7 @@ class BertTokenClassifier(BertTask):
 
     preprocessor: BertPreprocessor
     kind: WordLabels
-    _by_length: BySentence
+    _by_length: GraphBySentence
 
     VERB = "entities"
     READS_WINDOWS = True
@@ -107,7 +109,7 @@ class BertTokenClassifier(BertTask):
             self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
             self.crf.build()
         self.kind = WordLabels(labels, self.crf)
-        self._by_length = BySentence(
+        self._by_length = GraphBySentence(
             preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1), self._graphs
         )
 
@@ -175,7 +177,7 @@ class BertTokenClassifier(BertTask):
     ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
         """Finds the entities in a text, or in many texts, with their offsets.
 
-        `text.words.find_words` splits a text into words, and `tasks.entities.find_entities` finds the entities in the
+        `text.words.find_words` splits a text into words, and `answers.entities.find_entities` finds the entities in the
         words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one entity.
         Without "O", as for parts of speech, each word is an entity.
 

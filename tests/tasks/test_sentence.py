@@ -191,7 +191,7 @@ def test_texts_longer_than_a_batch_are_computed_one_by_one():
     def compute(segments):
         return tf.ensure_shape(tf.numpy_function(watched, [segments[0].to_tensor()], tf.float32), [None])
 
-    run = by_length.ByLength(small.preprocessor(), compute, by_length.Graphs())
+    run = by_length.GraphByLength(small.preprocessor(), compute, by_length.Graphs())
     texts = ["film " * 6] * 4 + ["film"] * 8
     found = run(texts, batch_tokens=7)  # a long text has 8 tokens, a short one 3
     assert len(found) == 12
@@ -207,7 +207,7 @@ def test_an_iterator_is_read_as_it_is_needed(monkeypatch):
         watched = lambda ids: seen.add(len(read)) or np.float32(ids[:, 0])  # noqa: E731
         return tf.ensure_shape(tf.numpy_function(watched, [segments[0].to_tensor()], tf.float32), [None])
 
-    run = by_length.ByLength(small.preprocessor(), compute, by_length.Graphs())
+    run = by_length.GraphByLength(small.preprocessor(), compute, by_length.Graphs())
     assert len(run((read.append(i) or f"film {i}" for i in range(21)), 1024)) == 21
     assert seen == {7, 14, 21}
 

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Targets, as_list
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Targets, as_list
+from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.task import TokenizedExamples
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.heads.long_text import classify_texts
@@ -51,7 +51,7 @@ def pack_lists(
 
 
 def tokenize_lists(
-    preprocessor: BertPreprocessor, by_length: ByLength, columns: Sequence[Sequence[str]], targets: Targets
+    preprocessor: BertPreprocessor, by_length: GraphByLength, columns: Sequence[Sequence[str]], targets: Targets
 ) -> TokenizedExamples:
     """Tokenizes columns; the length of a list is that of its longest pair."""
     query, *passages = segments = tuple(preprocessor.tokenizer.tokenize(list(column)) for column in columns)

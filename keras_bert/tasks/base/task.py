@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.answers.columns import Labels, Targets, Texts, columns_of, plain
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ExampleFiles
@@ -22,20 +23,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.task_table import TASKS
-from keras_bert.tasks.base.by_length import STRINGS, ByLength, Graphs, are_texts
-from keras_bert.tasks.base.columns import (
-    Inputs,
-    Labels,
-    Targets,
-    Texts,
-    as_arrays,
-    as_tensors,
-    as_weights,
-    check_counts,
-    check_inputs,
-    columns_of,
-    plain,
-)
+from keras_bert.tasks.base.by_length import STRINGS, GraphByLength, Graphs, are_texts
+from keras_bert.tasks.base.columns import Inputs, as_arrays, as_tensors, as_weights, check_counts, check_inputs
 from keras_bert.tasks.base.storable import Storable
 from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
@@ -102,7 +91,7 @@ class BertTask(Replicated, Storable):
     kind: Kind = Kind()  # what its labels and answers are
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
-    _by_length: ByLength | None = None  # runs the model over texts
+    _by_length: GraphByLength | None = None  # runs the model over texts
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -148,7 +137,7 @@ class BertTask(Replicated, Storable):
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(
+        self._by_length = GraphByLength(
             preprocessor, lambda texts: self(preprocessor.pack(texts), training=False), self._graphs
         )
 

@@ -14,8 +14,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.answers.entities import allowed_transitions
 from keras_bert.counted import counted
-from keras_bert.tasks.entities import allowed_transitions
 
 # The score of a forbidden transition, and the limit of emissions, whose sums it always outweighs. Both are finite,
 # because inf - inf is NaN.
@@ -41,8 +41,8 @@ class CRF(keras.layers.Layer):
     Args:
         num_labels: the number of labels.
         scheme: the scheme of labels for entities: "BIO", "BIOES", "BILOU", "BMES", "IOB1" or "IOE"; see
-            `tasks.entities.allowed_transitions`. A transition that it forbids, such as from O to I-PER, has probability
-            0, and no decoded path contains it.
+            `answers.entities.allowed_transitions`. A transition that it forbids, such as from O to I-PER, has
+            probability 0, and no decoded path contains it.
         labels: the names of the labels in the order of the emissions. Pass them with a scheme, and only then.
 
     Call arguments:
