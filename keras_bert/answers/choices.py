@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict, overload
 
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.columns import Labels, Targets, as_float32
+from keras_bert.answers.activations import softmax
+from keras_bert.answers.answerer import DROPOUT, Answerer
+from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.columns import Labels, Pair, Targets, Texts, as_float32, columns_of, read_lists
 
 
 class ChoiceAnswer(TypedDict):
@@ -58,3 +61,78 @@ class ChoiceAnswers(Answers[ChoiceAnswer]):
 
     def columns(self, answer: ChoiceAnswer) -> dict[str, object]:
         return {"answer": answer["index"], "probability": answer["probability"]}
+
+
+class Chooser(Answerer):
+    """What chooses the best of several answers."""
+
+    VERB = "choose"
+    SETTINGS = (DROPOUT,)
+    kind = ChoiceAnswers()
+    text_names = ("question", "choice")
+    _by_length: ByLength
+
+    @overload
+    def choose(
+        self, question: str, choices: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> ChoiceAnswer: ...
+    @overload
+    def choose(
+        self,
+        question: Iterable[str],
+        choices: Iterable[Iterable[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[ChoiceAnswer]: ...
+    def choose(
+        self,
+        question: str | Iterable[str],
+        choices: Iterable[str] | Iterable[Iterable[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> ChoiceAnswer | list[ChoiceAnswer]:
+        """Chooses the best of several answers to a question, or to many questions.
+
+        Args:
+            question: a str, or many.
+            choices: a list of str; for many questions, one such list for each. They may differ in length.
+            batch_tokens, progress: see `BertClassifier.classify`.
+
+        Returns:
+            A dict of `index`, the place of the best choice in `choices`; `text`, the choice; `probability`, 0 to 1; and
+            `probabilities`, those of all choices. For many questions, a list of such dicts.
+
+        Raises:
+            TypeError, ValueError: a text is not a str, a question has no choices, the numbers of questions and of lists
+                differ, or a logit is not finite, which a damaged model may cause.
+
+        Warns:
+            UserWarning: the number of pairs that were truncated to the model's maximum length.
+        """
+        is_one, questions, lists = read_lists(question, choices, ("question", "questions", "choice", "choices"))
+        if empty := [number for number, texts in enumerate(lists) if not texts]:
+            raise ValueError(f"question {empty[0]} (from 0) has no choices")
+        self.warn_if_untrained()
+        pairs = [Pair(each, text) for each, texts in zip(questions, lists, strict=True) for text in texts]
+        logits = np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
+        answers: list[ChoiceAnswer] = []
+        for texts, end in zip(lists, np.cumsum([len(texts) for texts in lists]), strict=True):
+            own = logits[end - len(texts) : end]
+            probabilities = softmax(own.astype(np.float64)).tolist()
+            best = int(np.argmax(own))
+            text, probability = texts[best], probabilities[best]
+            answers.append(ChoiceAnswer(index=best, text=text, probability=probability, probabilities=probabilities))
+        return answers[0] if is_one else answers
+
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        check_choices(x, 2)
+        return columns_of(x, None)
+
+    def answers(self, x: Texts, progress: bool | None = None) -> list[ChoiceAnswer]:
+        questions, *choices = self.columns(x)
+        return self.choose(questions, [*zip(*choices, strict=True)], progress=progress)
+
+
+def check_choices(columns: Any, least: int) -> None:
+    if not isinstance(columns, tuple | list) or len(columns) <= least:
+        raise ValueError("this model takes a tuple of columns: questions, first choices, second choices, ...")

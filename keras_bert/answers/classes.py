@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypedDict, overload
 
 import numpy as np
 
 from keras_bert.answers import A, Answers, Score, metrics, only_answer, share_of_most_frequent
 from keras_bert.answers.activations import ACTIVATIONS
-from keras_bert.answers.columns import Labels, Targets, as_float32, label_index
+from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
+from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, label_index, one_or_many
 
 
 class LabelAnswer(TypedDict):
@@ -225,3 +227,88 @@ def _is_multi_hot(row: object, width: int) -> bool:
     if not isinstance(row, Collection) or len(row) != width:
         return False
     return all(isinstance(each, int) and each in (0, 1) for each in row)
+
+
+class Classifier(Answerer):
+    """What classifies texts or pairs."""
+
+    VERB = "classify"
+    SETTINGS = (
+        Setting("labels", list),
+        Setting("problem_type", str),
+        Setting("pairs", bool),
+        Setting("window_pooling", str),
+        DROPOUT,
+    )
+    kind: TextAnswers[Any]
+    labels: list[str]
+    pairs: bool
+    _by_length: ByLength
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        return ("text", "text_pair") if self.pairs else ("text",)
+
+    @overload
+    def classify(
+        self, text: str, text_pair: str | None = None, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> TextAnswer: ...
+    @overload
+    def classify(
+        self,
+        text: Iterable[str],
+        text_pair: Iterable[str] | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[TextAnswer]: ...
+    def classify(
+        self,
+        text: str | Iterable[str],
+        text_pair: str | Iterable[str] | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> TextAnswer | list[TextAnswer]:
+        """Predicts the label of a text or pair, or of many.
+
+        Args:
+            text: a str, or many.
+            text_pair: for pairs, the second text: a str, or as many as there are first texts.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second,
+                elsewhere a line a minute.
+
+        Returns:
+            The prediction for a text, or a list of predictions for many texts.
+
+            =============  ======================================================================================
+            Problem type   Prediction
+            =============  ======================================================================================
+            single-label   a dict of `label` and `probability`, 0 to 1
+            multi-label    a list of such dicts, for the labels of probability 0.5 or more, most probable first
+            regression     a dict from label to number
+            =============  ======================================================================================
+
+        Raises:
+            TypeError: an item is not a str, or one argument is a single str and the other is not.
+            ValueError: the classifier takes pairs but gets single texts, or the reverse; the numbers of first and
+                second texts differ; or an output is not finite, which a damaged model may cause.
+
+        Warns:
+            UserWarning: the number of texts that were truncated to the model's maximum length.
+        """
+        self.check_pairs(text_pair is not None)
+        is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
+        logits = np.reshape(self._by_length(texts, batch_tokens, progress), (-1, len(self.labels))).astype(np.float32)
+        answers = self.kind.answers(logits)
+        return answers[0] if is_one else answers
+
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        columns = columns_of(x)
+        self.check_pairs(len(columns) > 1)
+        return columns
+
+    def check_pairs(self, are_pairs: bool) -> None:
+        if are_pairs == self.pairs:
+            return
+        expected = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
+        raise ValueError(f"this classifier takes {expected}")

@@ -230,3 +230,20 @@ def _is_number(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def read_lists(
+    query: str | Iterable[str], passages: Iterable[str] | Iterable[Iterable[str]], names: tuple[str, str, str, str]
+) -> tuple[bool, list[str], list[list[str]]]:
+    """Reads a query and its passages, or many: whether it is one, the queries, and the passages of each.
+
+    `names` are those of both arguments, each of one and of many, for messages.
+    """
+    one, many, item, items = names
+
+    is_one = isinstance(query, str)
+    queries, lists = ([query], [passages]) if is_one else (as_list(query, one, one), as_list(passages, items, item))
+    lists = [as_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
+    if len(queries) != len(lists):
+        raise ValueError(f"got {len(queries):,} {many}, but {counted(lists, 'list')} of {items}")
+    return is_one, queries, lists

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics
-from keras_bert.answers.columns import Labels, Targets, as_float32
+from keras_bert.answers.answerer import Answerer, Setting
+from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, one_or_many
 from keras_bert.answers.vector_metrics import (
     cosines,
     pair_classification,
@@ -17,6 +19,7 @@ from keras_bert.answers.vector_metrics import (
     triplet_accuracy,
 )
 from keras_bert.counted import counted
+from keras_bert.formats import sentence_transformers
 
 
 class TextVectors(NamedTuple):
@@ -158,3 +161,155 @@ def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
     """Gives each text a number, so that equal texts have equal numbers: int32 `[rows, columns]`."""
     numbers: dict[str, int] = {}
     return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
+
+
+class SentenceEncoder(Answerer):
+    """What encodes texts as vectors."""
+
+    VERB = "encode"
+    SETTINGS = (
+        Setting("pooling", str),
+        Setting("normalize", bool),
+        Setting("dense", (dict, None), lambda model: _dense_settings(model.dense)),
+        Setting("prompts", (dict, None)),
+        Setting("default_prompt", (str, None)),
+        Setting("include_prompt", bool),
+        Setting("column_prompts", (list, None)),
+        Setting("truncate_dim", (int, None)),
+        Setting("matryoshka_dimensions", (list, None)),
+        Setting("similarity", str),
+        Setting("window_pooling", str),
+    )
+    prompts: Mapping[str, str]
+    default_prompt: str | None
+    column_prompts: Sequence[str | None]
+    similarity: str
+    include_prompt: bool
+    kind: VectorAnswers
+    _by_length: ByLength
+
+    @property
+    def vector_size(self) -> int:
+        """The number of values of a vector."""
+        raise NotImplementedError
+
+    def _count_tokens(self, prompt: str) -> int:
+        """Counts the tokens of a prompt, special ones not included."""
+        raise NotImplementedError
+
+    def prompt_text(self, name: str | None) -> str:
+        """Returns the text of a prompt.
+
+        Args:
+            name: of the prompt; None: the default prompt; "": no prompt.
+
+        Raises:
+            TypeError: the name is not a str.
+            ValueError: there is no such prompt.
+        """
+        name = self.default_prompt if name is None else name
+        names = ", ".join(self.prompts) or "no prompts"
+        if not isinstance(name, str | None):
+            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {names}")
+        sentence_transformers.check_prompt(name, self.prompts)
+        return self.prompts[name] if name else ""
+
+    def _column_prompt(self, column: int) -> str:
+        names = self.column_prompts or [None]
+        return self.prompt_text(names[min(column, len(names) - 1)])
+
+    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
+        """Encodes texts with the prompt of a column, which is numbered from 0."""
+        prompt = self._column_prompt(number)
+        return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
+
+    def _count_skipped(self, prompt: str) -> int:
+        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
+
+        Raises ValueError if the prompt leaves no room for a text, and no window follows: all vectors would be equal.
+        """
+        longest = self.preprocessor.longest
+        if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
+            return 0  # ASCII has at most as many tokens as characters
+        first = 1 + self._count_tokens(prompt)
+        if first + 1 >= longest and self.preprocessor.stride is None:
+            raise ValueError(
+                f"the prompt {prompt!r:.60} has {counted(first - 1, 'token')}, which leaves no room for texts in rows "
+                f"of {longest}; use a shorter prompt, or longer rows"
+            )
+        return 0 if self.include_prompt else first
+
+    def encode(
+        self,
+        text: str | Iterable[str],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+        prompt: str | None = None,
+    ) -> np.ndarray:
+        """Encodes a text, or any number of texts, in batches of similar length, which need little padding.
+
+        Args:
+            text: a str, or many: a list or any iterable, read lazily.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own. The default
+                fits a CPU's caches; use more on a GPU.
+            progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
+                takes longer than a second, elsewhere a line a minute.
+            prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
+                prompt.
+
+        Returns:
+            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order of the texts.
+
+        Raises:
+            TypeError: a text is not a str.
+            ValueError: `batch_tokens` is less than 1; there is no such prompt, or it leaves no room for texts; or a
+                vector is not finite, which a damaged model may cause.
+
+        Warns:
+            UserWarning: the number of texts that were truncated to the model's maximum length.
+        """
+        is_one, texts = one_or_many(text)
+        prompt = self.prompt_text(prompt)
+        rows = self._by_length(texts, batch_tokens, progress, prompt, skipped=self._count_skipped(prompt))
+        vectors = self._stack(rows)
+        return vectors[0] if is_one else vectors
+
+    def _stack(self, rows: list[np.ndarray]) -> np.ndarray:
+        return np.stack(rows) if rows else np.zeros((0, self.vector_size), np.float32)
+
+    def encode_counted(
+        self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
+    ) -> tuple[np.ndarray, int]:
+        """Encodes texts as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
+
+        Returns:
+            float32 `[number of texts, vector_size]`, and the number of truncated texts.
+        """
+        prompt = self.prompt_text(prompt)
+        skipped = self._count_skipped(prompt)
+        rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
+        return self._stack(rows), truncated
+
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        return columns_of(x, None)
+
+    def answers(self, x: Texts, progress: bool | None = None) -> list[TextVectors]:
+        """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
+        columns, by_column = [list(column) for column in columns_of(x, None)], []
+        for number, column in enumerate(columns):
+            texts = list(dict.fromkeys(column))
+            vectors = dict(zip(texts, self._encode_column(number, texts, progress), strict=True))
+            by_column.append([vectors[text] for text in column])
+        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
+        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
+
+    def kind_with(self, corpus: Sequence[str]) -> VectorAnswers:
+        """Makes the kind whose `Score.details` also search further texts."""
+        texts = list(dict.fromkeys(corpus))
+        return VectorAnswers(self.similarity, dict(zip(texts, self._encode_column(1, texts), strict=True)))
+
+
+def _dense_settings(dense: Any) -> dict[str, Any] | None:
+    if dense is None:
+        return None
+    return {"units": dense.units, "activation": dense.activation.__name__, "use_bias": dense.use_bias}

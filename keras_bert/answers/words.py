@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from typing import Any, overload
 
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.columns import Labels, Texts, as_list, label_index
-from keras_bert.answers.entities import OUTSIDE, LabelScheme, WordAnswer, find_entities
+from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
+from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.columns import Labels, Texts, as_list, label_index, one_or_many
+from keras_bert.answers.entities import (
+    OUTSIDE,
+    EntityAnswer,
+    LabelScheme,
+    WordAnswer,
+    find_entities,
+    locate_entities,
+)
 from keras_bert.counted import counted
+from keras_bert.text.arguments import list_of_str
 
 
 class WordAnswers(Answers[list[WordAnswer]]):
@@ -114,3 +125,113 @@ def check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
     if len(words) != len(labels):
         raise ValueError(f"sentence {sentence} (from 0) has {counted(words, 'word')}, but {counted(labels, 'label')}")
+
+
+class Tagger(Answerer):
+    """What labels words, and finds entities."""
+
+    VERB = "entities"
+    SETTINGS = (
+        Setting("labels", list),
+        DROPOUT,
+        Setting("crf", (bool, str), lambda model: bool(model.crf) and (model.crf.scheme or True), is_left_out=True),
+    )
+    kind: WordAnswers
+    labels: list[str]
+    _by_length: ByLength
+
+    def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
+        """Finds the words of texts: their offsets in characters."""
+        raise NotImplementedError
+
+    @overload
+    def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
+    @overload
+    def tag(
+        self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[WordAnswer]]: ...
+    def tag(
+        self,
+        words: Sequence[str] | Iterable[Sequence[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[WordAnswer] | list[list[WordAnswer]]:
+        """Predicts the label of each word of a sentence, or of many sentences.
+
+        Args:
+            words: a sentence, as a list of words; or many.
+            batch_tokens, progress: see `BertClassifier.classify`.
+
+        Returns:
+            For a sentence, a list with a dict for each word: `word`, `label`, and `probability`, 0 to 1. For truncated
+            words, `label` and `probability` are None; with windows, no word is truncated. For many sentences, a list of
+            such lists.
+
+        Raises:
+            TypeError, ValueError: a sentence is not a list of str, or an output is not finite, which a damaged model
+                may cause.
+
+        Warns:
+            UserWarning: the number of truncated words.
+        """
+        if isinstance(words, str | bytes):
+            raise TypeError(f"words is a single {type(words).__name__}; pass a list of words, or see entities")
+        words = as_list(words, "words", "word")
+        is_one = bool(words) and all(isinstance(word, str) for word in words)
+        sentences = check_sentences([words] if is_one else words)
+        results, _ = self._by_length.counted(sentences, batch_tokens, progress)
+        answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
+        if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
+            message = f"truncated words without a label: {truncated:,}; long_text='windows' labels all words"
+            warnings.warn(message, stacklevel=2)
+        return answers[0] if is_one else answers
+
+    @overload
+    def entities(self, text: str, batch_tokens: int = 1024, progress: bool | None = None) -> list[EntityAnswer]: ...
+    @overload
+    def entities(
+        self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[EntityAnswer]]: ...
+    def entities(
+        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
+        """Finds the entities in a text, or in many texts, with their offsets.
+
+        `text.words.find_words` splits a text into words, and `answers.entities.find_entities` finds the entities in the
+        words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one entity.
+        Without "O", as for parts of speech, each word is an entity.
+
+        Args:
+            text: a str, or many.
+            batch_tokens, progress: as for `tag`.
+
+        Returns:
+            For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
+            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over the entity's words. For
+            many texts, a list of such lists.
+
+        Raises:
+            TypeError, ValueError: a text is not a str.
+
+        Warns:
+            UserWarning: the number of truncated words.
+        """
+        is_one, texts = one_or_many(text)
+        texts = list_of_str(texts)
+        offsets = self._find_words(texts)
+        words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
+        tagged = self.tag(words, batch_tokens, progress)
+        scheme = self.kind.scheme([])
+        entities = [locate_entities(*each, scheme) for each in zip(texts, offsets, tagged, strict=True)]
+        return entities[0] if is_one else entities
+
+    def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
+        """Makes answers from float `[padded words, 2]`: the index and the probability of each word's label."""
+        answers: list[WordAnswer] = []
+        for word, (index, probability) in zip(words, best, strict=False):
+            label, probability = (self.labels[int(index)], float(probability)) if index >= 0 else (None, None)
+            answers.append({"word": word, "label": label, "probability": probability})
+        return answers
+
+    def answers(self, x: Collection[Sequence[str]], progress: bool | None = None) -> list[list[WordAnswer]]:
+        return self.tag(x, progress=progress)

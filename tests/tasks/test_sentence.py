@@ -172,7 +172,7 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=64), expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=8), expected, atol=1e-6)  # some are longer
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
 
 
@@ -200,7 +200,7 @@ def test_texts_longer_than_a_batch_are_computed_one_by_one():
 
 
 def test_an_iterator_is_read_as_it_is_needed(monkeypatch):
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 7)
     read, seen = [], set()
 
     def compute(segments):
@@ -220,7 +220,7 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 
 
 def test_cut_texts_are_counted_over_all_parts_of_many_texts(model, monkeypatch):
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 2)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 2)
     with warning_names("texts truncated", "24 tokens", "3"):
         model.encode(["film " * 100, "good", "film " * 23, "film " * 30, "good"])
 

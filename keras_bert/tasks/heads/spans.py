@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.spans import check_answers
+from keras_bert.answers.spans import NEVER, check_answers
 from keras_bert.tasks.heads.long_text import most_context
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -119,10 +119,7 @@ def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tup
     return start, characters_before(ends)
 
 
-# -- The training loss, and the search for the best spans.
-
-# The score of an impossible span: far below any real score, but finite, so that differences and means are never NaN.
-NEVER = -1e9
+# -- The training loss, and the search for the best spans in the graph.
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
