@@ -22,25 +22,34 @@ TEXTS = [
     "日本語 café\tЁлка \u00a0 x\u0301",
     "one two three " * 20,
 ]
-PROGRAM = """
+WITHOUT = """
 import json, sys
 
-class WithoutTensorFlow:
+class Without:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in ("tensorflow", "tensorflow_text"):
+        if name.partition(".")[0] in missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
 
-sys.meta_path.insert(0, WithoutTensorFlow)
-from keras_bert import BertPreprocessor
-
-preset, settings, texts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+sys.meta_path.insert(0, Without)
+missing, preset, settings, texts = json.loads(sys.argv[1])
+"""
+PROGRAM = """
 packed = BertPreprocessor.from_preset(preset, **settings)(tuple(texts))
 print(json.dumps({name: values.tolist() for name, values in packed.items()}))
+"""
+ON_JAX = f"""{WITHOUT}
+from keras_bert import BertPreprocessor
+{PROGRAM}
 try:
     from keras_bert import BertClassifier
 except ImportError as error:
     print(error)
+"""
+ALONE = f"""{WITHOUT}
+from keras_bert.text.array_preprocessor import ArrayPreprocessor as BertPreprocessor
+{PROGRAM}
+print(*({{"tensorflow", "keras", "jax", "torch"}} & {{*sys.modules}}))
 """
 
 
@@ -49,11 +58,23 @@ def test_without_tensorflow(small_preset):
     pytest.importorskip("jax")
     columns = (TEXTS, TEXTS[::-1])
     ours = BertPreprocessor.from_preset(small_preset, sequence_length=32)(columns)
-    arguments = small_preset, json.dumps({"sequence_length": 32}), json.dumps(columns)
-    packed, error = run_python(PROGRAM, *arguments, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu").splitlines()
+    arguments = json.dumps([["tensorflow", "tensorflow_text"], str(small_preset), {"sequence_length": 32}, columns])
+    packed, error = run_python(ON_JAX, arguments, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu").splitlines()
     for name, values in json.loads(packed).items():
         np.testing.assert_array_equal(values, ours[name])
     assert error.startswith("BertClassifier needs tensorflow, which is not installed")
+
+
+@pytest.mark.parametrize(
+    "missing", [["tensorflow", "tensorflow_text", "keras", "jax", "torch"], []], ids=["missing", "there"]
+)
+def test_the_array_preprocessor_needs_no_keras_and_imports_none(small_preset, missing):
+    ours = BertPreprocessor.from_preset(small_preset)(TEXTS)
+    arguments = json.dumps([missing, str(small_preset), {}, [TEXTS]])
+    packed, imported = run_python(ALONE, arguments).split("\n", 1)
+    for name, values in json.loads(packed).items():
+        np.testing.assert_array_equal(values, ours[name])
+    assert imported.strip() == ""
 
 
 def check_the_same_inputs(preset, **settings):
