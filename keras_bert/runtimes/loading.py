@@ -123,12 +123,10 @@ class RuntimeModel:
 
     def _count_truncated(self, inputs: Inputs, columns: Sequence[Sequence[str]]) -> int:
         """Counts the rows that have lost tokens. Only full rows can have, so only their texts are tokenized again."""
-        full = np.flatnonzero(inputs["input_mask"].sum(axis=1) == self.preprocessor.longest).tolist()
-        texts = [[column[row] for row in full] for column in columns]
-        encodings = self.preprocessor.tokenizer.encode_batch(
-            texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-        )
-        return sum(len(each.ids) > self.preprocessor.longest for each in encodings)
+        full: list[int] = np.flatnonzero(inputs["input_mask"].sum(axis=1) == self.preprocessor.longest).tolist()
+        segments = [self.preprocessor.tokenize([column[row] for row in full]) for column in columns]
+        room = self.preprocessor.longest - self.preprocessor.special_tokens(len(columns))
+        return sum(sum(map(len, row)) > room for row in zip(*segments, strict=True))
 
     def _warn(self, truncated: int) -> None:
         if truncated:

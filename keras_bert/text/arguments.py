@@ -16,6 +16,8 @@ SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map
 
 def check_many(many: object, name: str = "texts", item: str = "text") -> None:
     """Raises TypeError or ValueError unless an argument is an iterable of one dimension, with an order."""
+    if isinstance(many, list):
+        return
     kind = type(many).__name__
     if isinstance(many, str | bytes):
         raise TypeError(f"{name} is a single {kind}; pass a list: [{item}]")
@@ -51,6 +53,14 @@ def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") ->
             advice = f"; pass {item}.{as_str}" if as_str else ""
             raise TypeError(f"{item} {number} (from 0) is {each!r:.60} ({type(each).__name__}), not a str{advice}")
     return items
+
+
+def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
+    """Makes the error for a text that UTF-8 cannot encode."""
+    return ValueError(
+        f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
+        f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
+    )
 
 
 def columns_of_table(many: object) -> list[str] | None:
