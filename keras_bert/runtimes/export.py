@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
-from keras_bert.formats.saved import write_settings
+from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.precisions import PRECISIONS
 from keras_bert.runtime_table import Runtime
@@ -26,7 +27,8 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 # Output -> the output that it is computed from.
-_SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
+_SOURCES = {"embedding": "sequence_output"}
+_SOURCES |= dict.fromkeys(("probabilities", "values", "score", "probability"), "logits")
 
 
 class PackedModel(keras.Model):
@@ -74,6 +76,12 @@ def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
     return model if isinstance(model, BertEncoder) else model.encoder
 
 
+def _parts_beside(model: BertTask | BertEncoder) -> list[str]:
+    """Names the parts of a model that its graph does not compute with."""
+    parts = model.PARTS if isinstance(model, BertTask) else ()
+    return [part.name for part in parts if part.weights(model) and not part.is_in_graph]
+
+
 # -- The directory of an export: the model, its tokenizer, settings and README. It is kept if the outputs are Keras's.
 
 LABELS = "labels.txt"
@@ -87,6 +95,9 @@ The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second tex
 """
 _PROMPTS = """
 Put the right prompt before each text: {prompts}.
+"""
+_PARTS = """
+`{file}` holds what is not in the graph, {parts}: `keras_bert` computes it, other programs do not.
 """
 _NO_ANSWER = """
 A span scores its start logit plus its end logit. There is no answer if this sum at the first token, minus the best
@@ -129,6 +140,8 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
     if prompts := getattr(packed.model, "prompts", {}):
         readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
+    if parts := _parts_beside(packed.model):
+        readme += _PARTS.format(file=PARTS, parts=", ".join(parts))
     if (threshold := getattr(packed.model, "no_answer_threshold", None)) is not None:
         readme += _NO_ANSWER.format(threshold=threshold)
     if preprocessor is None:
@@ -196,6 +209,11 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     if precision not in PRECISIONS:
         *names, last = (name for name in PRECISIONS if name not in runtime.refused)
         raise ValueError(f"precision is {precision!r}; expected {', '.join(names)} or {last}")
+    if not runtime.can_load and getattr(model, "crf", None):
+        raise ValueError(
+            f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; use "
+            "export_onnx or export_openvino, or train without crf"
+        )
     for label in getattr(model, "labels", None) or ():
         if label.splitlines() not in ([], [label]):
             raise ValueError(
@@ -221,7 +239,10 @@ def _write_settings(
         preprocessor.save_preset(directory, overwrite=True)
         files.write_texts(directory, {ALL_IN_ONE: files.to_json(tokenizer_json)})
     if isinstance(model, BertTask):
-        write_settings(directory, model.saved())
+        saved = model.saved()
+        if preprocessor is not None and preprocessor.tokenizer.special_tokens_in_text:  # not in presets of masked LMs
+            saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
+        write_settings(directory, saved, _parts_beside(model))
         if labels := getattr(model, "labels", None):
             files.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict, overload
 
 import keras
@@ -306,6 +306,13 @@ class BertMaskedLM(BertTask):
             return {"filled": filled, "tokens": tokens, "probabilities": candidates[..., 1]}
 
         return serve_texts
+
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits` of all positions, float `[batch, seq_length, tokens of the vocabulary]`."""
+        hidden = self.encoder(inputs, training=False)["sequence_output"]
+        logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
+        # The embedding table may have more rows than the vocabulary has tokens.
+        return {"logits": logits[..., : self.preprocessor and self.preprocessor.tokenizer.vocabulary_size]}
 
 
 def _check_masks(preprocessor: BertPreprocessor, texts: list[str], counts: list[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 import keras
@@ -100,6 +100,11 @@ class BertNextSentence(BertTask):
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
+
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, 2]`, and `probability`, float32 `[batch]`."""
+        logits = self(inputs, training=False)
+        return {"logits": logits, "probability": _probability(logits)}
 
     def answers(self, x: Texts, progress: bool | None = None) -> list[float]:
         _, pairs = one_or_many(*columns_of(x))

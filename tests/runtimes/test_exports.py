@@ -10,10 +10,13 @@ import zipfile
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from keras_bert import (
     BertClassifier,
     BertConfig,
+    BertMaskedLM,
+    BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
     BertSentenceEncoder,
@@ -46,7 +49,10 @@ TASKS = {
     "words": (BertTokenClassifier, {"labels": ["O", "B-PER", "I-PER"]}, ("probabilities",)),
     "answers": (BertQuestionAnswerer, {"text": {"stride": 8}}, ("start_logits", "end_logits")),
     "ranks": (BertReranker, {}, ("score",)),
-    "sparse": (BertSparseEncoder, {}, ("weights",)),
+    "sparse": (BertSparseEncoder, {"query_table": True}, ("weights",)),
+    "path": (BertTokenClassifier, {"labels": ["O", "B-PER", "I-PER"], "crf": "BIO"}, ("logits",)),
+    "masks": (BertMaskedLM, {}, ("logits",)),
+    "follows": (BertNextSentence, {}, ("probability",)),
 }
 # An export compares itself with Keras. What differs by runtime are operations and shapes, so only families and tasks
 # with operations of their own go into each.
@@ -58,16 +64,18 @@ FAMILIES = {
     "gte-large-en-v1.5": {},
     "eurobert-610m": {"num_key_value_heads": 2, "head_dim": 12},
 }
-OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers"))
-CASES = [*(("onnx", task) for task in TASKS), *OTHERS]
+OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers", "masks"))
+CASES = [*(("onnx", task) for task in TASKS), *OTHERS, ("openvino", "path")]
 
 
 def made(task):
     kind, settings, _ = TASKS[task]
     if kind is BertSentenceEncoder:
         return vectors(num_layers=2, max_positions=512)
-    if kind is BertSparseEncoder:
-        return small.shaken(kind(small.encoder(num_layers=1), small.preprocessor()))
+    if kind in (BertSparseEncoder, BertMaskedLM):
+        tokenizer = small.tokenizer(special_tokens_in_text=kind is BertMaskedLM)
+        encoder = small.encoder(num_layers=1, vocab_size=len(small.VOCABULARY) + 8)  # rows without a token
+        return small.shaken(kind(encoder, small.preprocessor(tokenizer=tokenizer), **settings))
     return small.task(kind, **settings, config={"num_layers": 1})
 
 
@@ -172,6 +180,32 @@ def test_what_lies_beside_a_model(export_of):
     config = json.loads((directory / "config.json").read_text())
     assert config["id2label"] == {"0": "good", "1": "bad", "2": "so-so"}
     assert config["architectures"] == ["BertForSequenceClassification"]
+
+
+@pytest.mark.parametrize("task", ["path", "sparse", "classes"])
+def test_parts_that_are_not_in_the_graph_lie_beside_it(task, export_of):
+    model, directory = export_of("onnx", task)
+    weights = {"path": lambda: model.crf.weights, "sparse": lambda: [model.query_weights], "classes": list}[task]()
+    path = directory / "parts.safetensors"
+    found = load_file(path) if path.exists() else {}
+    assert found.keys() == {each.name for each in weights}
+    for each in weights:
+        np.testing.assert_array_equal(found[each.name], each)
+    assert ("parts.safetensors" in (directory / "README.md").read_text()) == bool(weights)
+    assert not (directory / "crf.safetensors").exists()
+
+
+def test_logits_and_weights_have_the_size_of_the_vocabulary(export_of):
+    for task, output in (("masks", "logits"), ("sparse", "weights")):
+        model, directory = export_of("onnx", task)
+        assert opened("onnx", directory)(rows(model, 2, 5))[output].shape[-1] == len(small.VOCABULARY)
+
+
+def test_a_crf_in_litert_is_refused_in_one_line(tmp_path):
+    with error_names(ValueError, "LiteRT", "CRF", "export_onnx", "without crf") as error:
+        export_litert(made("path"), tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_tokenizer_beside_a_model_gives_our_ids(form, export_of):
