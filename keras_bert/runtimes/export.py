@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.precisions import PRECISIONS
 from keras_bert.runtime_table import Runtime
-from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
+from keras_bert.runtimes.comparison import Difference, check_differences, compare, compare_head, sample
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 # Output -> the output that it is computed from.
-_SOURCES = {"embedding": "sequence_output"}
+_SOURCES = {"embedding": "sequence_output", "logits": "features"}
 _SOURCES |= dict.fromkeys(("probabilities", "values", "score", "probability"), "logits")
 
 
@@ -72,6 +71,28 @@ class PackedModel(keras.Model):
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
 
+class HeadModel(keras.Model):
+    """A task's head for Keras's exporters, from outputs of the `PackedModel` to answers."""
+
+    def __init__(self, model: BertTask, runtime: Runtime) -> None:
+        super().__init__(name="head")
+        self.model, self.ids_dtype = model, runtime.ids_dtype
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
+        return self.model.serve_head(inputs)
+
+    def signature(self) -> list[dict[str, keras.InputSpec]]:
+        """Makes the specs of the inputs for `export`: states in float32, and a mask."""
+        dtypes = {"input_mask": self.ids_dtype}
+        return [
+            {
+                name: keras.InputSpec(shape=shape, dtype=dtypes.get(name, "float32"), name=name)
+                for name, shape in self.model.head_shapes.items()
+            }
+        ]
+
+
 def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
     return model if isinstance(model, BertEncoder) else model.encoder
 
@@ -95,6 +116,10 @@ The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second tex
 """
 _PROMPTS = """
 Put the right prompt before each text: {prompts}.
+"""
+_LEFT_OUT = """
+Its vectors leave prompts out of the pooling, but `embedding` pools all tokens: ids do not show which are a prompt. So
+with a prompt, vectors of other programs differ; {loader} pools without it.
 """
 _PARTS = """
 `{file}` holds what is not in the graph, {parts}: `keras_bert` computes it, other programs do not.
@@ -140,6 +165,9 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
     if prompts := getattr(packed.model, "prompts", {}):
         readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
+        if not packed.model.include_prompt:
+            loader = "`keras_bert.runtimes.load`" if runtime.can_load else "`BertSentenceEncoder`"
+            readme += _LEFT_OUT.format(loader=loader)
     if parts := _parts_beside(packed.model):
         readme += _PARTS.format(file=PARTS, parts=", ".join(parts))
     if (threshold := getattr(packed.model, "no_answer_threshold", None)) is not None:
@@ -179,26 +207,34 @@ def write(
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
     tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
-    if any(getattr(model, "prompts", {}).values()) and not getattr(model, "include_prompt", True):
-        warnings.warn(
-            "this model leaves prompts out of the pooling, but an export cannot tell them from the text; with a "
-            "prompt, vectors of the export differ from those of encode",
-            stacklevel=3,
-        )
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
         packed = PackedModel(model, runtime, preprocessor, length)
         runtime.convert(packed, path, precision)
+        head = _write_head(runtime, model, unfinished)
         _write_settings(model, preprocessor, tokenizer_json, unfinished)
         files.write_texts(unfinished, {"README.md": _format_readme(runtime, packed)})
         try:
             run = runtime.open(path)
         except ImportError:
             return []
-        differences = compare(packed, run, sample(packed))
+        inputs = sample(packed)
+        differences = compare(packed, run, inputs)
         check_differences(differences, precision)
+        if head is not None:
+            of_head = compare_head(packed, runtime.open(head), inputs)
+            check_differences(of_head, "float32")
+            differences += of_head
     return differences
+
+
+def _write_head(runtime: Runtime, model: BertTask | BertEncoder, directory: Path) -> Path | None:
+    """Writes the head in float32, if the model has one and the runtime a place for it. Returns its path."""
+    if runtime.head is None or not isinstance(model, BertTask) or not model.head_shapes:
+        return None
+    runtime.convert(HeadModel(model, runtime), directory / runtime.head, "float32")
+    return directory / runtime.head
 
 
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:

@@ -24,7 +24,7 @@ from keras_bert import (
 )
 from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
 from keras_bert.runtimes.comparison import check_differences, compare, sample
-from keras_bert.runtimes.export import PackedModel
+from keras_bert.runtimes.export import HeadModel, PackedModel
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -199,6 +199,81 @@ def test_logits_and_weights_have_the_size_of_the_vocabulary(export_of):
     for task, output in (("masks", "logits"), ("sparse", "weights")):
         model, directory = export_of("onnx", task)
         assert opened("onnx", directory)(rows(model, 2, 5))[output].shape[-1] == len(small.VOCABULARY)
+
+
+@functools.cache
+def made_with_head(kind):
+    """A model that reads windows, and one that leaves prompts out of the pooling."""
+    if kind == "windows":
+        return small.task(BertClassifier, ["bad", "fair", "good"], text={"stride": 8}, config={"num_layers": 1})
+    prompts = {"query": "the film : "}
+    return BertSentenceEncoder(
+        small.encoder(num_layers=1), small.preprocessor(), prompts=prompts, include_prompt=False, dense={"units": 5}
+    )
+
+
+@pytest.fixture(scope="module")
+def export_with_head(tmp_path_factory):
+    @functools.cache
+    def export(form, kind):
+        directory = tmp_path_factory.mktemp(f"{form}-{kind}") / "out"
+        outputs = [each.output for each in EXPORTS[form](made_with_head(kind), directory)]
+        return directory, outputs
+
+    return export
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_a_head_answers_what_a_caller_has_pooled(form, export_with_head):
+    directory, outputs = export_with_head(form, "windows")
+    assert "logits of the head" in outputs
+    model, run, head = (
+        made_with_head("windows"),
+        opened(form, directory),
+        RUNTIMES[form].open(directory / RUNTIMES[form].head),
+    )
+    text = "the film was very good , and the plot was dull and cold . " * 3
+    packed = {name: each[0].numpy() for name, each in model.preprocessor([text]).items()}  # [windows, seq_length]
+    features = run(packed)["features"]
+    assert len(features) > 2
+    np.testing.assert_allclose(head({"features": features.mean(axis=0)[None]})["logits"], model([text]), atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_a_head_leaves_a_prompt_out_of_the_pooling(form, export_with_head):
+    directory, outputs = export_with_head(form, "prompts")
+    assert "embedding of the head" in outputs
+    model, run, runtime = made_with_head("prompts"), opened(form, directory), RUNTIMES[form]
+    packed = {name: each.numpy() for name, each in model.preprocessor(["the film : good", "the film : a cat"]).items()}
+    states = run(packed)
+    mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) > 3)
+    found = runtime.open(directory / runtime.head)({**states, "input_mask": mask})["embedding"]
+    expected = model.encode(["good", "a cat"], prompt="query")
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.abs(states["embedding"] - expected).max() > 1e-3
+    readme = (directory / "README.md").read_text()
+    assert "prompts out of the pooling" in readme
+    assert "keras_bert.runtimes.load" in readme
+
+
+def test_a_head_that_differs_from_keras_is_refused(tmp_path, monkeypatch):
+    model = made_with_head("prompts")
+    wrong = type(
+        "Wrong", (HeadModel,), {"call": lambda self, inputs: {"embedding": -HeadModel.call(self, inputs)["embedding"]}}
+    )
+    monkeypatch.setattr("keras_bert.runtimes.export.HeadModel", wrong)
+    with error_names(ValueError, "embedding of the head", "differs"):
+        export_onnx(model, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_export_leaves_no_head_or_parts_of_an_old_one(tmp_path):
+    seen = []
+    for model in (made_with_head("windows"), made("path"), made("classes")):
+        export_onnx(model, tmp_path / "out", overwrite=True)
+        found = [each for each in ("onnx/head.onnx", "parts.safetensors") if (tmp_path / "out" / each).exists()]
+        seen.append(found)
+    assert seen == [["onnx/head.onnx"], ["parts.safetensors"], []]
 
 
 def test_a_crf_in_litert_is_refused_in_one_line(tmp_path):

@@ -132,11 +132,10 @@ def test_a_damaged_model_is_refused_in_one_line(runtime, name, damage, exported,
     assert "\n" not in str(error.value)
 
 
-def test_prompts_that_the_pooling_leaves_out_are_warned_of_and_refused(tmp_path):
+def test_prompts_that_the_pooling_leaves_out_are_refused(tmp_path):
     settings = {"prompts": {"query": "the film : "}, "include_prompt": False}
     model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), **settings)
-    with warning_names("prompts", "encode"):
-        export_onnx(model, tmp_path / "out")
+    export_onnx(model, tmp_path / "out")
     with error_names(ValueError, tmp_path / "out", "prompts", "BertSentenceEncoder"):
         load(tmp_path / "out")
 

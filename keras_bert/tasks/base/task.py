@@ -381,6 +381,15 @@ class BertTask(Replicated, Storable):
         """Answers examples: those of the task's verb, as `Kind.score` takes them."""
         return getattr(self, self.VERB)(*self.columns(x), progress=progress)
 
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """The inputs of `serve_head`, with their shapes; none if `serve_packed` alone answers texts."""
+        return {}
+
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes outputs of `serve_packed` from others, which a caller has changed, such as pooled over windows."""
+        raise NotImplementedError
+
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes named outputs from the encoder's inputs, for runtimes without strings. It uses `keras.ops` only.
 
