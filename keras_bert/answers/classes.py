@@ -59,6 +59,14 @@ class TextAnswers(Answers[A]):
         values = values if values.ndim == 2 else np.eye(len(self.labels))[values]
         return [*map(self.answer, values, values)]
 
+    def served(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """Makes the outputs of a serving signature, by name; strings are bytes."""
+        return {self.VALUES: ACTIVATIONS[self.ACTIVATION](logits).astype(np.float32)}
+
+    def _with_names(self, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        names = np.array([label.encode() for label in self.labels], object)
+        return {"labels": np.tile(names, (len(outputs[self.VALUES]), 1)), **outputs}
+
     def _most_probable_first(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-logits, kind="stable")
         return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
@@ -82,6 +90,11 @@ class ClassAnswers(TextAnswers[LabelAnswer]):
                 _check_rows(rows, self.labels)
             return rows
         return np.array([label_index(label, self.labels) for label in labels], np.int32)
+
+    def served(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        outputs = self._with_names(super().served(logits))
+        label = outputs["labels"][np.arange(len(logits)), logits.argmax(axis=-1)]
+        return {**outputs, "label": label, "probability": outputs[self.VALUES].max(axis=-1)}
 
     def answer(self, logits: np.ndarray, values: np.ndarray) -> LabelAnswer:
         return self._most_probable_first(logits, values)[0]
@@ -131,6 +144,9 @@ class SeveralAnswers(TextAnswers[list[LabelAnswer]]):
                 )
             multi_hot[row, [label_index(name, self.labels) for name in names]] = 1
         return multi_hot
+
+    def served(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        return self._with_names(super().served(logits))
 
     def answer(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
         return [each for each in self._most_probable_first(logits, values) if each["probability"] >= 0.5]
@@ -227,6 +243,9 @@ def _is_multi_hot(row: object, width: int) -> bool:
     if not isinstance(row, Collection) or len(row) != width:
         return False
     return all(isinstance(each, int) and each in (0, 1) for each in row)
+
+
+ANSWERS = {each.PROBLEM_TYPE: each for each in (ClassAnswers, SeveralAnswers, NumberAnswers)}
 
 
 class Classifier(Answerer):

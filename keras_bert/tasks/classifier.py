@@ -20,7 +20,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
-from keras_bert.tasks.heads.long_text import classify_texts, text_features
+from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, text_features
 from keras_bert.tasks.kinds.classes import KINDS, OfTexts
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
@@ -161,9 +161,28 @@ class BertClassifier(Classifier, BertTask):
         return self.kind.serving_outputs(logits)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
-        logits = self(inputs, training=False)
-        return {"logits": logits, self.kind.VALUES: self.kind.values(logits)}
+        """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each.
+
+        If texts are read in windows, `features`, float32 `[batch, hidden]`, are what the head reads of a window.
+        """
+        if not self.head_shapes:
+            logits, features = self(inputs, training=False), {}
+        else:
+            features = {"features": head_inputs(self.encoder, self.head, inputs, self.window_pooling, False)}
+            logits = self.serve_head(features)["logits"]
+        return {"logits": logits, self.kind.VALUES: self.kind.values(logits), **features}
+
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        is_late = (
+            self.encoder.pooler is None and self.encoder.config.pooling == "late"
+        )  # its windows' logits are pooled
+        has_head = self.preprocessor.stride is not None and not is_late
+        return {"features": (None, self.encoder.config.hidden_size)} if has_head else {}
+
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, labels]`, of `features`, pooled over the windows of each text."""
+        return {"logits": ops.cast(self.head(inputs["features"], training=False), "float32")}
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -223,6 +223,13 @@ class BertMaskedLM(MaskFiller, BertTask):
             return {"filled": filled, "tokens": tokens, "probabilities": candidates[..., 1]}
 
         return serve_texts
+
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits` of all positions, float `[batch, seq_length, tokens of the vocabulary]`."""
+        hidden = self.encoder(inputs, training=False)["sequence_output"]
+        logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
+        # The embedding table may have more rows than the vocabulary has tokens.
+        return {"logits": logits[..., : self.preprocessor and self.preprocessor.tokenizer.vocabulary_size]}
 
 
 def _gather_rows(sequences: Tensor, positions: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -62,6 +63,11 @@ class BertNextSentence(NextSentenceScorer, BertTask):
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
+
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, 2]`, and `probability`, float32 `[batch]`."""
+        logits = self(inputs, training=False)
+        return {"logits": logits, "probability": _probability(logits)}
 
 
 def _probability(logits: Tensor) -> Tensor:

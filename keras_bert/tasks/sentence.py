@@ -225,6 +225,17 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
         hidden = self.encoder(inputs, training=False)["sequence_output"]
         return {"embedding": self._pool(hidden, inputs["input_mask"]), "sequence_output": hidden}
 
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        leaves_out = not self.include_prompt and any(self.prompts.values())
+        if not leaves_out and self.preprocessor.stride is None:
+            return {}
+        return {"sequence_output": (None, None, self.encoder.config.hidden_size), "input_mask": (None, None)}
+
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `embedding`, float32 `[batch, vector_size]`, of `sequence_output` and the mask of tokens to pool."""
+        return {"embedding": self._pool(inputs["sequence_output"], inputs["input_mask"])}
+
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:

@@ -67,7 +67,11 @@ class BertSparseEncoder(SparseEncoder, BertTask):
 
     kind = TokenWeights()
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
-    PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
+    PARTS = (
+        Part(
+            "query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table", is_in_graph=False
+        ),
+    )
 
     def __init__(
         self,
@@ -136,8 +140,8 @@ class BertSparseEncoder(SparseEncoder, BertTask):
         return {"tokens": GraphTokenTexts(self.token_texts).decode(highest), "weights": highest[..., 1]}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `weights`, float32 `[batch, vocab_size]`."""
-        return {"weights": self(inputs, training=False)}
+        """Computes `weights` of the tokenizer's vocabulary, float32 `[batch, vocab_size]`."""
+        return {"weights": self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]}
 
     # -- Files
 

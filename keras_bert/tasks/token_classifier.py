@@ -73,7 +73,7 @@ class BertTokenClassifier(Tagger, BertTask):
 
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels",)
-    PARTS = (Part("crf", lambda model: model.crf and model.crf.weights),)
+    PARTS = (Part("crf", lambda model: model.crf and model.crf.weights, is_in_graph=False),)
 
     def __init__(
         self,
@@ -162,19 +162,12 @@ class BertTokenClassifier(Tagger, BertTask):
         }
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
+        """Computes `logits` and, without a CRF, `probabilities`, float32 `[batch, seq_length, labels]` each, of tokens.
 
-        Raises:
-            ValueError: the model has a CRF. It labels sentences of words, and packed inputs do not show where words
-                begin.
+        A CRF labels the words of a sentence together, and packed inputs do not show where words begin.
         """
-        if self.crf is not None:
-            raise ValueError(
-                "a CRF labels the words of a sentence together, and packed inputs do not show where words begin; use "
-                "export serving, or train without crf"
-            )
         logits = self(inputs, training=False)
-        return {"logits": logits, "probabilities": ops.softmax(logits)}
+        return {"logits": logits} if self.crf is not None else {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes labelled sentences.

@@ -43,11 +43,11 @@ def check_many(many: object, name: str = "texts", item: str = "text") -> None:
         raise TypeError(f"{name} is {many!r:.60} ({kind}); expected a {item}, or many: a list") from None
 
 
-def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") -> list[str]:
-    """Checks that all items are str, and returns them as a list. Raises as `check_many`."""
+def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text", first: int = 0) -> list[str]:
+    """Checks that all items, the first of which has the number `first`, are str. Raises as `check_many`."""
     check_many(many, name, item)
     items = list(many)
-    for number, each in enumerate(items):
+    for number, each in enumerate(items, first):
         if not isinstance(each, str):
             as_str = "decode()" if isinstance(each, bytes) else "numpy().decode()" if hasattr(each, "numpy") else None
             advice = f"; pass {item}.{as_str}" if as_str else ""

@@ -44,6 +44,7 @@ class Part(NamedTuple):
     name: str
     weights: Callable[[Any], list[keras.Variable] | None]  # of a model; None: it has no such part
     must_be_equal: str | None = None  # the setting that must be the saved one; None: the head must fit
+    is_in_graph: bool = True  # whether the graph of an export computes with it; else the export holds it beside
 
 
 class UntrainedWarning(UserWarning):

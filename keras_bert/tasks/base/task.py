@@ -366,6 +366,15 @@ class BertTask(Replicated, Storable, Answerer):
         undocumented.loss_tracker(self).update_state(loss_terms(self, x, y, y_pred, sample_weight, training=False))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """The inputs of `serve_head`, with their shapes; none if `serve_packed` alone answers texts."""
+        return {}
+
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes outputs of `serve_packed` from others, which a caller has changed, such as pooled over windows."""
+        raise NotImplementedError
+
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes named outputs from the encoder's inputs, for runtimes without strings. It uses `keras.ops` only.
 
