@@ -48,6 +48,7 @@ class ArrayPreprocessor:
         self.max_sequence_length = max_sequence_length
         self.stride = stride
         self.tokenize, self.tokenize_words = tokenizer.tokenize, tokenizer.tokenize_words
+        self.tokenize_with_offsets = tokenizer.tokenize_with_offsets
         self.vocabulary, self.special_ids = tokenizer.vocabulary, tokenizer.special_ids
         self.includes_space, self.pair_format = tokenizer.includes_space, tokenizer.pair_format
         self.pad_token_id, self.mask_token_id = tokenizer.pad_token_id, tokenizer.mask_token_id

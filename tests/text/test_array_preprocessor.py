@@ -7,10 +7,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
+from keras_bert.tasks.heads import spans
 from keras_bert.tasks.heads.long_text import most_context as graph_most_context
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.array_packing import most_context
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.array_windows import read_contexts
 from keras_bert.text.packing import windows
 from keras_bert.text.pairs import TRUNCATIONS
 
@@ -209,3 +211,24 @@ def test_windows_without_room(small_preset):
         ArrayPreprocessor.from_preset(small_preset, sequence_length=3, stride=1).windows(([[1]], [[2]]))
     with error_names(ValueError, "rows of 4 tokens", "no room for windows over 2 texts"):
         ArrayPreprocessor.from_preset(small_preset, sequence_length=4, stride=1).windows(([[1]], [[2]]))
+
+
+def test_the_same_windows_of_contexts(small_preset, untraced):
+    settings = {"sequence_length": 24, "stride": 5}
+    ours, theirs = (kind.from_preset(small_preset, **settings) for kind in (BertPreprocessor, ArrayPreprocessor))
+    questions = ["what is it?", "", "why " * 20]
+    contexts = [TEXTS[-1], "", "naïve café, 日本語 " * 9]
+    expected = spans.read_contexts(ours, tf.constant(questions), tf.constant(contexts))
+    found = read_contexts(theirs, questions, contexts)
+    question, window, is_best = expected.segments
+    assert [*found.windows.segments] == [question.to_list(), window.to_list()]
+    assert [each.tolist() for each in found.most_context] == is_best.to_list()
+    assert found.windows.rows.tolist() == expected.rows.numpy().tolist()
+    assert found.windows.starts.tolist() == expected.begins.numpy().tolist()
+    assert found.tokens_before.tolist() == spans.tokens_before(ours, question).numpy().tolist()
+    for text, tokens, starts, ends in zip(contexts, found.tokens, expected.starts, expected.ends, strict=True):
+        in_characters = spans.character_spans(tf.constant([text]), starts[None], ends[None])
+        assert [tokens.starts, tokens.ends] == [each[0].numpy().tolist() for each in in_characters]
+    packed = theirs.pack(found.windows.segments)
+    for name, values in ours.tokenizer.pack([question, window], 24).items():
+        np.testing.assert_array_equal(packed[name], values)
