@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
+    from keras_bert.engines.runtime import Run
     from keras_bert.runtimes.export import HeadModel, PackedModel
-    from keras_bert.runtimes.runtime import Run
 
 
 class Runtime(NamedTuple):

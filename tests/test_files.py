@@ -10,10 +10,10 @@ import pytest
 from keras_bert import files
 from keras_bert.data import read_squad
 from keras_bert.data.table_formats import open_parquet
+from keras_bert.engines.runtime import opening
 from keras_bert.formats.tensorflow import saved_model
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile, write_tensorflow
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, read_checked
-from keras_bert.runtimes.runtime import opening
 from keras_bert.text import SentencePieceTokenizer
 
 from .support.messages import error_names

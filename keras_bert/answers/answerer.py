@@ -9,6 +9,8 @@ from keras_bert import files
 from keras_bert.answers import Answers
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Texts, columns_of
+from keras_bert.data.task_files import ExampleFiles
+from keras_bert.task_table import TASKS
 
 
 class Setting(NamedTuple):
@@ -26,6 +28,8 @@ DROPOUT = Setting("dropout", (float, None), lambda model: model.dropout_rate)
 class Answerer:
     """A model that answers texts. A subclass has a verb, such as `classify`."""
 
+    TASK: ClassVar[str] = ""  # the class of the model in Keras: `model` of its row in `task_table.TASKS`
+    FILES: ClassVar[type[ExampleFiles] | None] = None  # how its labelled examples are read from files
     SETTINGS: ClassVar[tuple[Setting, ...]] = ()  # what its files hold: arguments of the class of Keras's model
     VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
 
@@ -33,6 +37,10 @@ class Answerer:
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
     preprocessor: Any
     _by_length: ByLength | None = None  # runs the model over texts
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.FILES = next((task.measured for task in TASKS if task.model == cls.TASK), cls.FILES)
 
     def columns(self, x: Texts) -> tuple[Sequence[Any], ...]:
         """Reads the columns of texts in examples. Raises ValueError if the model reads other ones."""

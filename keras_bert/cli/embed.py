@@ -20,13 +20,14 @@ from keras_bert import files
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
+    import_engine,
     precision_option,
     preset_option,
     prompt_option,
     skip_bad_option,
     text_column_option,
 )
-from keras_bert.cli.terminal import echo, end_the_command, import_tensorflow, killed_processes, misuse, resumable
+from keras_bert.cli.terminal import echo, end_the_command, killed_processes, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.tables import check_corpus
 
@@ -55,7 +56,7 @@ def embed(
         for each in inputs:
             check_corpus(each, text_column, must_be_table=True)
         names_of_copies(list(map(Path, inputs)), Path(output), format)
-    import_tensorflow()
+    import_engine(preset)
 
     with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         counts = embed_files(inputs, output, preset, text_column, format=format, **settings)

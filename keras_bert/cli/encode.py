@@ -18,18 +18,17 @@ from typing import Any, BinaryIO
 
 import click
 
-import keras_bert
 from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
+    import_engine,
     load_in_precision,
     precision_options,
     prompt_option,
     texts_to,
 )
-from keras_bert.cli.terminal import import_tensorflow
 
 
 @click.command(help=__doc__)
@@ -48,9 +47,10 @@ def encode(
 ) -> None:
     check_prompts(preset, prompt)
     from keras_bert.embedding.vector_files import with_vector, write_npy
+    from keras_bert.tasks.registry import load_as
 
-    import_tensorflow()
-    from_preset = functools.partial(keras_bert.BertSentenceEncoder.from_preset, default_prompt=prompt)
+    import_engine(preset)
+    from_preset = functools.partial(load_as, "BertSentenceEncoder", default_prompt=prompt)
     model = load_in_precision(from_preset, preset, **numeric)
     encoded = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     if output_format == "npy":

@@ -48,6 +48,7 @@ from keras_bert.cli.options import (
     field_options,
     find_model,
     given_options,
+    import_engine,
     load_in_precision,
     precision_options,
     raw_cells_option,
@@ -56,7 +57,7 @@ from keras_bert.cli.options import (
     threshold_option,
     together,
 )
-from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
@@ -130,12 +131,13 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
         examples = settings.open(file)(settings)
         texts = read_corpus(options["corpus"], options["text_column"]) if options["corpus"] else []
         corpus = [row.text for row in texts]
-    with quiet_imports():
-        from keras_bert import BertSentenceEncoder
-        from keras_bert.answers import Score
+    import_engine(model)
+    from keras_bert.answers import Score
+    from keras_bert.tasks.registry import load_as
+
     prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
-    from_preset = functools.partial(BertSentenceEncoder.from_preset, **arguments)
+    from_preset = functools.partial(load_as, "BertSentenceEncoder", **arguments)
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
@@ -144,7 +146,7 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
         score = encoder.kind_with(corpus).score(encoder.answers(x), y)
     # With a corpus, drops measures of the search without it, which is easier.
     measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
-    return _Measured(type(encoder).__name__, Score({**measures, **score.details}), len(examples))
+    return _Measured(encoder.TASK, Score({**measures, **score.details}), len(examples))
 
 
 def _check_names(requirements: Sequence[gates.Requirement], right: Score) -> None:
@@ -226,7 +228,7 @@ def _measure_task(
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
-        import_tensorflow()
+        import_engine(model)
         columns = (options["text_column"], options["text_pair_column"])
         task = load_in_precision(functools.partial(load_task, **threshold), model, precision, calibration, *columns)
         check_choices(task, options["choice_columns"])
@@ -249,7 +251,7 @@ def _measure_task(
                 streams.write_lines(report_file, [_page(title, task, examples, answers, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
-    return _Measured(type(task).__name__, score, len(examples))
+    return _Measured(task.TASK, score, len(examples))
 
 
 def _page(title: str, task: BertTask, examples: Examples, answers: Sequence[Any], score: Score) -> str:

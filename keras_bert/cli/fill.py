@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import find_model, load_model, texts_to
 from keras_bert.cli.terminal import Misuse
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", *streams.ROWS, preset=None)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
-    task = load_model(lambda: keras_bert.BertMaskedLM.from_preset(model))
+    from keras_bert.tasks.registry import load_as
+
+    task = load_model(lambda: load_as("BertMaskedLM", model), model)
     if task.preprocessor is None:
         raise Misuse(f"{model} has no supported tokenizer, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]

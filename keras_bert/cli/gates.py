@@ -89,8 +89,8 @@ def document(
     model: Path, kind: str, score: Score, examples: int | None, data: Path, requirements: Sequence[Requirement]
 ) -> str:
     """Formats JSON of measures, those of classes apart, with the digests of the files of the model and of the data."""
+    from keras_bert.answers.tables import by_class, without_classes
     from keras_bert.formats import model_files
-    from keras_bert.training.report import by_class, without_classes
 
     measures = {**score.measures, **score.details}
     patterns = (*model_files.MODEL, *model_files.TOKENIZER, *model_files.SETTINGS)

@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 from keras_bert import files, precisions
-from keras_bert.cli.options import corpus_options, filter_of
-from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
+from keras_bert.cli.options import corpus_options, filter_of, import_engine
+from keras_bert.cli.terminal import Misuse, echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import check_corpus
@@ -61,7 +61,7 @@ def index(corpus: str | None, output: str, text_column: str, remove: dict[str, A
         return
     with misuse(OSError):
         check_corpus(corpus, text_column)
-    import_tensorflow()
+    import_engine(settings["preset"])
     with (
         misuse(FileNotFoundError),
         end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),

@@ -85,9 +85,17 @@ def check_prompts(preset: Path, *names: str | None) -> None:
             sentence_transformers.check_prompt(name, Preset(preset).sentence_settings.prompts)
 
 
-def load_model(load: Callable[[], T]) -> T:
-    """Loads a model, after TensorFlow, without its logs. Raises Misuse for bad files and arguments."""
-    import_tensorflow()
+def import_engine(*models: str | Path) -> None:
+    """Imports TensorFlow without its logs, unless all models are exports, which need none."""
+    from keras_bert.engines.loading import export_in
+
+    if not all(map(export_in, models)):
+        import_tensorflow()
+
+
+def load_model(load: Callable[[], T], *models: str | Path) -> T:
+    """Loads a model, after what computes it, without its logs. Raises Misuse for bad files and arguments."""
+    import_engine(*models)
     with misuse(OSError):
         return load()
 
@@ -379,6 +387,8 @@ def load_in_precision(
     columns = {"text": text_column, "text_pair": text_pair_column}
     with misuse(OSError):
         model = from_preset(preset)
+        if precision != "float32" and not hasattr(model, "set_precision"):
+            raise Misuse(f"--precision is for models of Keras; {preset} is an export, whose precision is fixed")
         if calibration is not None:
             names = {name: str(columns.get(name) or name) for name in model.text_names}
             model.set_precision(precision, _read_calibration_texts(calibration, names))
@@ -421,11 +431,12 @@ def check_choices(task: BertTask, choice_columns: Collection[str]) -> None:
 def threshold_argument(preset: Path, no_answer_threshold: float | None) -> dict[str, Any]:
     """Makes the argument of `from_preset` that sets a threshold. Raises Misuse unless the preset answers questions."""
     from keras_bert.formats import Preset
+    from keras_bert.tasks.registry import heads_of
 
     if no_answer_threshold is None:
         return {}
     with misuse(OSError), Preset.open(preset) as opened:
         AnswerFiles(no_answer_threshold=no_answer_threshold)
-        if "spans" not in opened.checkpoint.heads:
+        if "spans" not in heads_of(opened):
             raise Misuse(f"--no-answer-threshold is for question answerers, and {preset} is none")
     return {"no_answer_threshold": no_answer_threshold}

@@ -34,6 +34,7 @@ from keras_bert.cli.options import (
     check_choices,
     choice_options,
     find_model,
+    import_engine,
     load_in_precision,
     output_option,
     overwrite_option,
@@ -44,7 +45,7 @@ from keras_bert.cli.options import (
     threshold_argument,
     threshold_option,
 )
-from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, misuse, one_line
 from keras_bert.data.examples import check_characters, check_row, parse_json_object
 from keras_bert.data.table_formats import TABLES, format_of
 from keras_bert.data.tables import check_columns, text_of, text_rows
@@ -92,10 +93,9 @@ def predict(
             names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
             check_columns(source, names, **_table_options(options))
     with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
-        with quiet_imports():
-            import tensorflow  # noqa: F401  here, so that its logs are silenced
+        import_engine(model)
+        from keras_bert.progress import progress_bar, step
 
-            from keras_bert.progress import progress_bar, step
         columns = (options["text_column"], options["text_pair_column"])
         load = functools.partial(load_task, **threshold)
         task = load_in_precision(load, model, options["precision"], calibration, *columns)

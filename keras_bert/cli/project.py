@@ -15,7 +15,6 @@ from pathlib import Path
 
 import click
 
-import keras_bert
 from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
@@ -43,11 +42,12 @@ def project(
     lines = streams.open_texts((), file)
     check_prompts(preset, prompt)
     from keras_bert.embedding.projector import CONFIG, write_projector
+    from keras_bert.tasks.registry import load_as
 
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_replace(Path(output), CONFIG, overwrite)
-    model = load_model(lambda: keras_bert.BertSentenceEncoder.from_preset(preset, default_prompt=prompt))
+    model = load_model(lambda: load_as("BertSentenceEncoder", preset, default_prompt=prompt), preset)
     vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     with misuse(FileExistsError):
         count = write_projector(output, vectors, overwrite)

@@ -127,8 +127,8 @@ def _run(module: str, function: str, *arguments: Any, overwrite: bool, **setting
 
 def echo_with_baselines(measures: Mapping[str, float]) -> None:
     """Prints a measure a line, with its baseline if there is one."""
-    with quiet_imports():
-        from keras_bert.training import report
-    for name, value, baseline in report.with_baselines(measures):
+    from keras_bert.answers.tables import with_baselines
+
+    for name, value, baseline in with_baselines(measures):
         suffix = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
         echo(f"{name}\t{value}{suffix}" if isinstance(value, int) else f"{name}\t{value:.4f}{suffix}")

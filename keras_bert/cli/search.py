@@ -22,8 +22,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import check_is_first, directory_of, filter_of, find_preset, texts_to, together
-from keras_bert.cli.terminal import import_tensorflow, misuse
+from keras_bert.cli.options import (
+    check_is_first,
+    directory_of,
+    filter_of,
+    find_preset,
+    import_engine,
+    texts_to,
+    together,
+)
+from keras_bert.cli.terminal import misuse
 
 if TYPE_CHECKING:
     from keras_bert.search.text_index import Hit
@@ -69,7 +77,7 @@ def search(
     with misuse(FileNotFoundError), database.reading(Path(directory)) as (_, settings):
         handle = preset or settings.preset
     directory_of(handle)
-    import_tensorflow()
+    import_engine(handle, *([] if rerank is None else [rerank]))
     from keras_bert.tasks.registry import load_reranker
 
     with misuse(FileNotFoundError):

@@ -23,10 +23,9 @@ from typing import BinaryIO
 
 import click
 
-import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
-from keras_bert.cli.terminal import Misuse, echo, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo
 
 _MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
 _LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
@@ -54,10 +53,11 @@ def similarity(
     texts = list(lines.parsed())
     _check_count(len(texts), output_format, writes_pairs)
     check_prompts(preset, prompt)
-    with quiet_imports():
-        from keras_bert.embedding.vector_files import write_npy
-        from keras_bert.search.neighbours import similar_pairs
-    model = load_model(lambda: keras_bert.BertSentenceEncoder.to_compare(preset, default_prompt=prompt))
+    from keras_bert.embedding.vector_files import write_npy
+    from keras_bert.search.neighbours import similar_pairs
+    from keras_bert.tasks.registry import load_to_compare
+
+    model = load_model(lambda: load_to_compare(preset, default_prompt=prompt), preset)
     vectors = model.encode(texts)  # their dot products are similarities
     if writes_pairs or output_format in streams.ROWS:
         similar = similar_pairs(vectors, top_k, -math.inf if threshold is None else threshold)

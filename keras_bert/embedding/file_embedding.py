@@ -28,25 +28,27 @@ from keras_bert.progress import progress_bar
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from keras_bert.tasks import BertSentenceEncoder
+    from keras_bert.answers.similarity import SentenceEncoder
 
 
-_loaded: dict[str, BertSentenceEncoder] = {}
+_loaded: dict[str, SentenceEncoder] = {}
 _loading_lock = threading.Lock()
 
 
 def load(preset: str | Path, **settings: Any) -> str:
     """Loads a preset, see `BertSentenceEncoder.from_preset`, replacing any other, and returns its digest."""
-    from keras_bert.tasks import BertSentenceEncoder
+    from keras_bert.tasks.registry import load_as
 
-    model = BertSentenceEncoder.from_preset(preset, **settings)
+    if (precision := settings.pop("precision", "float32")) != "float32":
+        settings["precision"] = precision
+    model = load_as("BertSentenceEncoder", preset, **settings)
     digest = compute_digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
 
 
-def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEncoder:
+def model_of(preset: str | Path, digest: str, **settings: Any) -> SentenceEncoder:
     """Returns the model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading_lock:
         if digest not in _loaded and load(preset, **settings) != digest:
@@ -54,8 +56,10 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
         return _loaded[digest]
 
 
-def compute_digest(model: BertSentenceEncoder) -> str:
+def compute_digest(model: Any) -> str:
     """Computes a digest of everything that the vectors depend on: weights, settings and vocabulary."""
+    if (digest := getattr(model, "digest", None)) is not None:  # of an export
+        return digest
     from keras import ops
 
     preprocessor, encoder = model.preprocessor, model.encoder

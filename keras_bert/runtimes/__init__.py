@@ -15,7 +15,7 @@ from keras_bert.runtimes.onnx import export_onnx
 from keras_bert.runtimes.openvino import export_openvino
 
 if TYPE_CHECKING:
-    from keras_bert.runtimes.loading import RuntimeModel, load
+    from keras_bert.engines.loading import RuntimeModel, load
 
 __all__ = ["RUNTIMES", "RuntimeModel", "export_litert", "export_onnx", "export_openvino", "load"]
 
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
     """Imports `load` at its first use, because it imports Keras, which the table of runtimes does not need."""
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.runtimes' has no attribute {name!r}")
-    return getattr(importlib.import_module("keras_bert.runtimes.loading"), name)
+    return getattr(importlib.import_module("keras_bert.engines.loading"), name)
 
 
 def __dir__() -> list[str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_bert.engines.runtime import Run
 from keras_bert.inference import SAMPLE_TEXTS
 from keras_bert.precisions import PRECISIONS
-from keras_bert.runtimes.runtime import Run
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 

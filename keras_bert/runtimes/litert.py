@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.engines.runtime import Run
 from keras_bert.extras import needing_tensorflow_text
 from keras_bert.runtime_table import RUNTIMES
-from keras_bert.runtimes.runtime import Run
 
 if TYPE_CHECKING:
     import numpy as np

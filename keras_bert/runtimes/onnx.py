@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.engines.runtime import Inputs, Run, opening
 from keras_bert.extras import import_extra, needing_tensorflow_text
 from keras_bert.runtime_table import RUNTIMES
-from keras_bert.runtimes.runtime import Inputs, Run, opening
 from keras_bert.tensors import TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:

@@ -90,9 +90,9 @@ def build_index(
     rows = {row.key: row for row in (Row.of(each, text_column) for each in corpus_rows)}
     with contextlib.suppress(FileNotFoundError), database.reading(directory, may_be_old=True):
         pass  # raises before the model is loaded
-    from keras_bert.tasks import BertSentenceEncoder
+    from keras_bert.tasks.registry import load_to_compare
 
-    model = BertSentenceEncoder.to_compare(preset)
+    model = load_to_compare(preset)
     digest, encode = compute_digest(model), encoder_of(model, "document", batch_tokens)
     counts = Counter(encoded=0, truncated=0)
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:

@@ -183,9 +183,9 @@ def mine_negatives(
     for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):
         positives_of.setdefault(query, []).append(positive)
     texts = list(dict.fromkeys([*corpus, *positives]))
-    from keras_bert.tasks import BertSentenceEncoder
+    from keras_bert.tasks.registry import load_to_compare
 
-    model = BertSentenceEncoder.to_compare(preset)
+    model = load_to_compare(preset)
     digest, vectors = compute_digest(model), {}
     with database.writing(Path(encoded) if encoded else None) as file:
         for role, some in (("document", texts), ("query", list(positives_of))):

@@ -78,9 +78,9 @@ def near_duplicates(
         for row in rows:
             row.columns.pop(VECTOR, None)
     else:
-        from keras_bert.tasks import BertSentenceEncoder
+        from keras_bert.tasks.registry import load_to_compare
 
-        model = BertSentenceEncoder.to_compare(preset)
+        model = load_to_compare(preset)
         threshold = _check_threshold(threshold, model.similarity)
         compared = model.encode(list(firsts), batch_tokens, progress)
         max_similarity = 1.0 if model.similarity == "cosine" else np.inf

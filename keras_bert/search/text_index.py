@@ -66,7 +66,7 @@ class TextIndex:
     """
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
-        from keras_bert.tasks import BertSentenceEncoder
+        from keras_bert.tasks.registry import load_to_compare
 
         neighbours.import_faiss()  # raises
         self._directory, self._lock = Path(directory), threading.Lock()
@@ -74,7 +74,7 @@ class TextIndex:
         with self._reading(whole=True) as (_, state):
             settings = state.settings
         preset = settings.preset if preset is None else preset
-        self._model = BertSentenceEncoder.to_compare(preset)
+        self._model = load_to_compare(preset)
         if compute_digest(self._model) != settings.model:
             raise ValueError(
                 f"{preset} is not the model that made {directory}, which is {settings.preset}; use that model, or "

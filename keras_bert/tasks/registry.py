@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -12,13 +12,14 @@ from keras_bert import tasks
 from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.data.task_files import ClassifyFiles, ExampleFiles, Opened
+from keras_bert.engines.loading import export_in, task_of_export
+from keras_bert.engines.loading import load as load_export
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families.table import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
-from keras_bert.task_table import FINE_TUNING
+from keras_bert.task_table import FINE_TUNING, OF_HEAD, TASKS
 
 if TYPE_CHECKING:
-    from keras_bert.tasks import BertReranker
     from keras_bert.tasks.base.task import BertTask
 
 Arguments: TypeAlias = "dict[str, Any]"  # by keyword
@@ -33,11 +34,37 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
         return getattr(tasks, saved.task_of(preset))
 
 
-def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
-    """Loads the fine-tuned model of a preset, or its next-sentence prediction, by `from_preset`.
+def load_as(task: str, handle: str | Path | Preset, **arguments: Any) -> Any:
+    """Loads a model of a class of `tasks`: by its `from_preset`, or from an export, by `engines`."""
+    if (directory := export_in(handle)) is None:
+        return getattr(tasks, task).from_preset(handle, **arguments)
+    model = load_export(directory)
+    if task != model.TASK:
+        raise ValueError(f"{directory} is an export of a {model.TASK or 'BertEncoder'}, not of a {task}")
+    model.configure(**arguments)
+    return model
+
+
+def load_to_compare(handle: str | Path | Preset, **arguments: Any) -> Any:
+    """Loads a sentence encoder like `BertSentenceEncoder.to_compare`, or from an export."""
+    if export_in(handle) is None:
+        return tasks.BertSentenceEncoder.to_compare(handle, **arguments)
+    model = load_as("BertSentenceEncoder", handle, **arguments)
+    model.configure(normalize=True if model.similarity == "cosine" else None)
+    return model
+
+
+def load_task(handle: str | Path | Preset, **arguments: Any) -> Any:
+    """Loads the fine-tuned model of a preset, or its next-sentence prediction, by `from_preset`; or that of an export.
 
     Raises ValueError for sentence encoders, and if the preset has heads of several tasks.
     """
+    if (directory := export_in(handle)) is not None:
+        model = load_export(directory)
+        if model.TASK in ("", OF_HEAD[None].model):
+            raise ValueError(f"{directory} is an export of a {model.TASK or 'BertEncoder'}, which gives no answers")
+        model.configure(**arguments)
+        return model
     with Preset.open(handle) as preset:
         task = task_of(preset)
         if task is tasks.BertSentenceEncoder:
@@ -50,8 +77,17 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
         return task.from_preset(preset, **arguments)
 
 
+def heads_of(preset: Preset) -> Collection[str]:
+    """Names the heads of a preset, or of the task of an export."""
+    if export_in(preset) is None:
+        return preset.checkpoint.heads
+    return [task.head for task in TASKS if task.model == task_of_export(preset) and task.head]
+
+
 def is_masked_lm(preset: Preset) -> bool:
     """Checks whether a preset is a masked language model that is not fine-tuned."""
+    if export_in(preset) is not None:
+        return task_of_export(preset) == OF_HEAD["masked_lm"].model
     return "masked_lm" in preset.checkpoint.heads and saved.task_of(preset) == "BertSentenceEncoder"
 
 
@@ -60,6 +96,8 @@ def is_measured_on_text(handle: str | Path | Preset, path: str | Path, format: s
     with Preset.open(handle) as preset:
         if not is_masked_lm(preset):
             return False
+        if export_in(preset) is not None:
+            raise ValueError(f"{preset.handle} is an export, which is not measured on text; give the model itself")
         if Path(path).is_dir() or table_formats.format_of(path, format) is None:
             return True
         if "next_sentence" not in preset.checkpoint.heads:
@@ -70,11 +108,13 @@ def is_measured_on_text(handle: str | Path | Preset, path: str | Path, format: s
         return False
 
 
-def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker:
+def load_reranker(handle: str | Path | Preset, **arguments: Any) -> Any:
     """Loads a model as a reranker, whatever task saved it.
 
     Its head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
     """
+    if export_in(handle) is not None:
+        return load_as("BertReranker", handle, **arguments)
     from keras_bert.tasks.base.storable import read_own_settings
 
     with Preset.open(handle) as preset:
@@ -93,11 +133,12 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
 def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_column: str | None) -> list[str]:
     """Lists the columns that a preset's model reads, if it is in Hugging Face's format; imports no TensorFlow."""
     with Preset.open(handle) as preset:
-        if not hugging_face.recognizes(preset):
+        if export_in(preset) is None and not hugging_face.recognizes(preset):
             return []
-        if "spans" in preset.checkpoint.heads:
+        heads = heads_of(preset)
+        if "spans" in heads:
             return ["question", "context"]
-        if "choices" in preset.checkpoint.heads:
+        if "choices" in heads:
             return []
         return [text_column] if text_pair_column is None else [text_column, text_pair_column]
 
@@ -106,7 +147,8 @@ def open_texts(handle: str | Path | Preset, path: str | Path, options: Mapping[s
     """Opens a file for a preset that labels texts, before TensorFlow is imported; of others, checks that it exists."""
     Path(path).stat()  # raises, with the path
     with Preset.open(handle) as preset:
-        if not hugging_face.recognizes(preset) or "sequence" not in preset.checkpoint.heads:
+        is_readable = export_in(preset) is not None or hugging_face.recognizes(preset)
+        if not is_readable or "sequence" not in heads_of(preset):
             return None
     return _settings_among(ClassifyFiles, options).open(path)
 

@@ -1,13 +1,20 @@
-"""Views of an encoder: the attention of every head, and a word in many sentences.
+import importlib
+from typing import TYPE_CHECKING
 
-attention_weights.py  computes the tokens and the attention weights of a text
-view.py               shows them in a notebook, or writes them to a file: a page, or a picture for papers
-page.py               makes the page; page/ holds its parts
-senses.py             computes the vectors of a word in a text, in two dimensions
-evaluation_page.py    shows a model's measures and worst answers; makes the frame of pages without scripts
-"""
-
-from keras_bert.visualize.senses import Occurrence, Senses, find_senses
-from keras_bert.visualize.view import AttentionView, attention
+if TYPE_CHECKING:
+    from keras_bert.visualize.senses import Occurrence, Senses, find_senses
+    from keras_bert.visualize.view import AttentionView, attention
 
 __all__ = ["AttentionView", "Occurrence", "Senses", "attention", "find_senses"]
+
+
+def __getattr__(name: str) -> object:
+    """Imports what needs Keras at its first use; the page of measures does not."""
+    if name not in __all__:
+        raise AttributeError(f"module 'keras_bert.visualize' has no attribute {name!r}")
+    module = "view" if "ttention" in name else "senses"
+    return getattr(importlib.import_module(f"keras_bert.visualize.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

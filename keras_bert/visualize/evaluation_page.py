@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.training.report import class_table, measure_table, shares, without_classes
+from keras_bert.answers.tables import class_table, measure_table, shares, without_classes
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">

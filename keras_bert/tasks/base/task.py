@@ -20,7 +20,6 @@ from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.columns import Labels, Targets, Texts, plain
 from keras_bert.counted import counted
 from keras_bert.data import Examples
-from keras_bert.data.task_files import ExampleFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
@@ -79,9 +78,8 @@ class BertTask(Replicated, Storable, Answerer):
         ValueError: an argument is bad, vocabulary and embedding table differ in size, or the family has no such head.
     """
 
-    # `HEAD`, `LIBRARY` and `FILES` of a task are those of its row in `TASKS`.
+    # `TASK`, `HEAD`, `LIBRARY` and `FILES` of a task are those of its row in `TASKS`.
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
-    FILES: ClassVar[type[ExampleFiles] | None] = None  # how its labelled examples are read from files
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     READS_WINDOWS: ClassVar[bool] = False  # whether the preprocessor may split long texts into windows
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
@@ -96,10 +94,10 @@ class BertTask(Replicated, Storable, Answerer):
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
         for task in TASKS:
             if task.model == cls.__name__:
-                cls.HEAD, cls.LIBRARY, cls.FILES = task.head, task.library, task.measured
+                cls.TASK, cls.HEAD, cls.LIBRARY = task.model, task.head, task.library
+        super().__init_subclass__(**kwargs)
 
     @classmethod
     def to_train(cls, settings: Any, preset: str | Path, examples: Examples) -> ToTrain:

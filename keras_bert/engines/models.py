@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from keras_bert import files
 from keras_bert.answers import choices, classes, ranking, similarity, spans, tokens, words
 from keras_bert.answers.activations import ACTIVATIONS, softmax
 from keras_bert.answers.answerer import Answerer
@@ -20,9 +22,9 @@ from keras_bert.answers.by_length import check_finite, rows_by_length
 from keras_bert.answers.columns import Pair
 from keras_bert.answers.entities import allowed_transitions
 from keras_bert.answers.paths import FORBIDDEN, Scores, best_path, marginals
-from keras_bert.runtimes.by_length import EngineByLength, EngineBySentence, Results, Segments
-from keras_bert.runtimes.runtime import Run
-from keras_bert.runtimes.signature import Signature, Spec
+from keras_bert.engines.by_length import EngineByLength, EngineBySentence, Results, Segments
+from keras_bert.engines.runtime import Run
+from keras_bert.engines.signature import Signature, Spec
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.array_packing import lengths_of, most_context
@@ -42,6 +44,7 @@ class Engine(NamedTuple):
     run: Run  # from inputs under transformers' names to outputs by name
     head: Run | None = None  # the small graph beside the model's, see `runtime_table.py`
     parts: Mapping[str, np.ndarray] = {}  # weights that no graph has, by name
+    files: Sequence[Path] = ()  # what all answers depend on
 
 
 class RuntimeModel(Answerer):
@@ -66,8 +69,8 @@ class RuntimeModel(Answerer):
         TypeError: a text is not a str.
     """
 
+    CHANGEABLE: ClassVar[tuple[str, ...]] = ()  # settings that `configure` changes
     _by_length: EngineByLength
-    TASK: ClassVar[str] = ""  # the class of the model in Keras
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         self.preprocessor = preprocessor
@@ -77,6 +80,19 @@ class RuntimeModel(Answerer):
         for name, value in settings.items():
             if not hasattr(type(self), name):
                 setattr(self, name, value)
+
+    def configure(self, **settings: Any) -> None:
+        """Changes settings that `from_preset` of the task's class takes. Raises ValueError for what the graph fixes."""
+        for name, value in settings.items():
+            if value is not None and name not in self.CHANGEABLE:
+                raise ValueError(f"{name} of an export is fixed; export the model again with {name}={value!r:.60}")
+            if value is not None:
+                setattr(self, name, value)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of everything that the answers depend on."""
+        return files.sha256(each.read_bytes() for each in self._engine.files)
 
     def __call__(self, texts: Sequence[str] | tuple[Sequence[str], Sequence[str]]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
@@ -267,6 +283,7 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
     """`BertQuestionAnswerer` in another runtime."""
 
     TASK = "BertQuestionAnswerer"
+    CHANGEABLE = ("no_answer_threshold",)
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         super().__init__(engine, preprocessor, settings)
@@ -369,6 +386,7 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
     """`BertSentenceEncoder` in another runtime."""
 
     TASK = "BertSentenceEncoder"
+    CHANGEABLE = ("default_prompt", "column_prompts", "normalize")
     normalize: bool
     window_pooling: str
     matryoshka_dimensions: Sequence[int] | None
@@ -380,6 +398,11 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
     @functools.cached_property
     def vector_size(self) -> int:
         return self(["a"])["embedding"].shape[1]
+
+    def configure(self, **settings: Any) -> None:
+        super().configure(**settings)
+        for name in (self.default_prompt, *(self.column_prompts or ())):
+            self.prompt_text(name)  # raises
 
     def _count_tokens(self, prompt: str) -> int:
         return len(self.preprocessor.tokenize([prompt])[0])
@@ -400,10 +423,11 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
 
     def _vectors(self, outputs: Mapping[str, np.ndarray], packed: Mapping[str, np.ndarray], skipped: Any) -> np.ndarray:
         """Pools hidden states to vectors; the pooling leaves out the first `skipped` tokens of each row."""
-        if not np.any(skipped):
-            return outputs["embedding"]
-        mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) >= skipped)
-        return self._head(sequence_output=outputs["sequence_output"], input_mask=mask)["embedding"]
+        if np.any(skipped):
+            mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) >= skipped)
+            outputs = self._head(sequence_output=outputs["sequence_output"], input_mask=mask)
+        vectors = outputs["embedding"]
+        return _of_length_1(vectors) if self.normalize and not self.settings["normalize"] else vectors
 
     def _dimensions(self) -> list[int]:
         return [size for size in self.matryoshka_dimensions or () if size < self.vector_size]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from keras_bert.formats import Preset
-from keras_bert.formats.saved import PARTS, read_export
+from keras_bert.engines.models import MODELS, Engine, RuntimeModel
+from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats.saved import CONFIG, PARTS, read_export
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.runtime_table import RUNTIMES, Runtime
-from keras_bert.runtimes.models import MODELS, Engine, RuntimeModel
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
 
@@ -68,6 +69,20 @@ def load(directory: str | Path, threads: int | None = None) -> Any:
     return model(_engine(directory, runtime, threads), preprocessor, settings)
 
 
+def export_in(handle: str | Path | Preset) -> Path | None:
+    """Finds the export that a handle names; None for other models, also where an export lies beside weights."""
+    directory = handle.home if isinstance(handle, Preset) else Path(handle)
+    if not directory.is_dir() or runtime_of(directory) is None:
+        return None
+    with Preset.open(directory) as preset:
+        return None if hugging_face.recognizes(preset) else directory
+
+
+def task_of_export(preset: Preset) -> str | None:
+    """Names the class of Keras's model that was exported; None: an encoder without a task."""
+    return (preset.json(hugging_face.CONFIG, CONFIG).get(hugging_face.SETTINGS) or {}).get("task")
+
+
 def runtime_of(directory: Path) -> Runtime | None:
     """Finds the runtime of the export in a directory that `load` opens; None: there is none."""
     return next((each for each in RUNTIMES.values() if each.can_load and (directory / each.file).is_file()), None)
@@ -75,9 +90,11 @@ def runtime_of(directory: Path) -> Runtime | None:
 
 def _engine(directory: Path, runtime: Runtime, threads: int | None) -> Engine:
     head, parts = directory / (runtime.head or ""), directory / PARTS
+    read = [runtime.file, str(runtime.head), PARTS, hugging_face.CONFIG, ALL_IN_ONE]
     options = {} if threads is None else {"threads": threads}
     return Engine(
         runtime.open(directory / runtime.file, **options),
         runtime.open(head, **options) if head.is_file() else None,
         read_checked(parts)[0] if parts.is_file() else {},
+        [directory / name for name in read if (directory / name).is_file()],
     )
