@@ -215,6 +215,12 @@ class ArraySentencePiece(ArrayTokenizer):
 
 def array_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool | None = None) -> ArrayTokenizer:
     """Reads the tokenizer of a preset, of the class that its files determine; `load_tokenizer` explains the errors."""
+    tokenizer = _read_tokenizer(preset_files, special_tokens_in_text)
+    preset_files.check(tokenizer.vocabulary, tokenizer.special_tokens)
+    return tokenizer
+
+
+def _read_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool | None) -> ArrayTokenizer:
     if preset_files.kind == "Unigram":
         # It needs protobuf, as no other tokenizer does.
         from keras_bert.formats.tokenizers import unigram
