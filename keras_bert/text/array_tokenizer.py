@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import groupby
@@ -203,9 +203,11 @@ class ArrayBytePairs(ArrayTokenizer):
 class ArraySentencePiece(ArrayTokenizer):
     """SentencePiece, which puts a space before each text."""
 
-    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[Tokens]:
-        rows = self._encode(texts, self.library.encode_batch)
-        return [Tokens(row.ids, *([offset[side] for offset in row.offsets] for side in (0, 1))) for row in rows]
+    @cached_property
+    def _spans(self) -> Callable[[str, Sequence[int]], tuple[list[int], list[int]]]:
+        from keras_bert.text.array_sentencepiece import SentencePieceSpans  # it needs protobuf
+
+        return SentencePieceSpans(self._settings, self.vocabulary, self._added, self.unk_token_id)
 
     def token_texts(self) -> list[str]:
         return [token.replace("▁", " ") for token in self.vocabulary]
@@ -213,6 +215,12 @@ class ArraySentencePiece(ArrayTokenizer):
 
 def array_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool | None = None) -> ArrayTokenizer:
     """Reads the tokenizer of a preset, of the class that its files determine; `load_tokenizer` explains the errors."""
+    tokenizer = _read_tokenizer(preset_files, special_tokens_in_text)
+    preset_files.check(tokenizer.vocabulary, tokenizer.special_tokens)
+    return tokenizer
+
+
+def _read_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool | None) -> ArrayTokenizer:
     if preset_files.kind == "Unigram":
         # It needs protobuf, as no other tokenizer does.
         from keras_bert.formats.tokenizers import unigram

@@ -144,6 +144,18 @@ def test_a_damaged_vocabulary_is_refused_alike(byte_pair_preset, tmp_path):
             kind.from_preset(tmp_path)
 
 
+def test_the_tokenizer_of_another_model_is_refused_alike(small_preset, tmp_path):
+    for path in small_preset.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    tokens = (tmp_path / "vocab.txt").read_text().splitlines()
+    (tmp_path / "vocab.txt").write_text("\n".join([*tokens[:9], tokens[10], tokens[9], *tokens[11:]]))
+    content = small.tokenizer(max_chars_per_word=100).tokenizer_json()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    for kind in (BertPreprocessor, ArrayPreprocessor):
+        with error_names(ValueError, "tokenizer.json", "vocab.txt", "contradict"):
+            kind.from_preset(tmp_path)
+
+
 @pytest.mark.parity
 def test_characters():
     """Hugging Face's tables are those of an older Unicode, and lack 256 of the ideographs in Google's code."""
