@@ -41,8 +41,10 @@ def test_a_line_of_the_table_of_tasks_says_what_the_task_is(task):
         assert task.model in (PACKAGE.parent / page).read_text(), page
 
 
-def test_importing_loads_nothing_heavy():
-    code = "import sys, keras_bert; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+@pytest.mark.parametrize("name", ["", ".runtime_table", ".runtimes.runtime", ".runtimes.onnx", ".runtimes.openvino"])
+def test_importing_loads_nothing_heavy(name):
+    heavy = ("tensorflow", "keras", "numpy", "onnx", "onnxruntime", "openvino")
+    code = f"import sys, keras_bert{name}; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == "[]"
 

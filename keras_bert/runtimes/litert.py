@@ -80,7 +80,7 @@ def convert(packed: PackedModel, path: Path, precision: str) -> None:
     add_metadata(path, packed)
 
 
-def open(path: Path) -> Run:
+def open(path: Path, threads: int | None = None) -> Run:
     import numpy as np  # the table of runtimes, which --help reads, does without it
 
     try:
@@ -89,7 +89,7 @@ def open(path: Path) -> Run:
         import tensorflow as tf
 
         Interpreter = tf.lite.Interpreter  # noqa: N806
-    run = Interpreter(str(path)).get_signature_runner()
+    run = Interpreter(str(path), num_threads=threads).get_signature_runner()
     rows = next(iter(run.get_input_details().values()))["shape_signature"][0]
 
     def run_all(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from keras_bert.tasks import BertSparseEncoder
 from ..support import small
 from ..support.encoders import SMALL, random_encoder
 from ..support.messages import error_names
+from ..support.processes import run_python
 
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
@@ -172,6 +174,39 @@ def test_a_padded_batch_equals_single_rows(form, export_of):
         np.testing.assert_allclose(alone["embedding"][0], together[i], atol=1e-5)
 
 
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+@pytest.mark.parametrize("threads", [None, 1])
+def test_several_threads_get_their_own_answers(form, threads, export_of):
+    model, directory = export_of(form, "vectors")
+    runtime = RUNTIMES[form]
+    run = runtime.open(directory / runtime.file, threads)
+    batches = [rows(model, 2, length, seed=length) for length in range(5, 45)]
+    batches = [{runtime.names[name]: each for name, each in batch.items()} for batch in batches]
+    alone = [run(batch)["embedding"] for batch in batches]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda batch: run(batch)["embedding"], batches))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_a_call_computes_on_as_many_threads_as_asked(form, export_of):
+    """The process gets threads of the runtime: none for one, which is the caller's own."""
+    _, directory = export_of(form, "vectors")
+    program = "import os, sys; from pathlib import Path; from keras_bert.runtime_table import RUNTIMES\n"
+    program += "import numpy as np; runtime, threads = RUNTIMES[sys.argv[1]], int(sys.argv[3])\n"
+    program += "run = runtime.open(Path(sys.argv[2]), threads)\n"
+    program += "run({name: np.ones([2, 9], int) for name in runtime.names.values()})\n"
+    program += "print(len(os.listdir('/proc/self/task')))"
+    one, two = (int(run_python(program, form, directory / RUNTIMES[form].file, each)) for each in (1, 2))
+    assert two == one + 1
+
+
+def test_no_threads_are_refused(form, tmp_path):
+    with error_names(ValueError, "threads is 0", "None"):
+        RUNTIMES[form].open(tmp_path / "model", 0)
+
+
 def test_what_lies_beside_a_model(export_of):
     directory = export_of("onnx", "classes")[1]
     names = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
@@ -281,6 +316,22 @@ def test_a_crf_in_litert_is_refused_in_one_line(tmp_path):
         export_litert(made("path"), tmp_path / "out")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_configuration_holds_every_setting(task, export_of):
+    """Whoever answers with an export, without TensorFlow, reads one file of settings."""
+    model, directory = export_of("onnx", task)
+    config = json.loads((directory / "config.json").read_text())
+    own, rows = config["keras_bert"]["model"], config["keras_bert"]["preprocessor"]
+    expected = model.settings()
+    labels, problem = expected.pop("labels", None), expected.pop("problem_type", None)
+    assert own == expected
+    assert labels is None or [*config["id2label"].values()] == labels
+    assert config.get("problem_type") == problem
+    for name in ("sequence_length", "max_sequence_length", "truncation", "stride"):
+        assert rows[name] == getattr(model.preprocessor, name)
+    assert rows.get("special_tokens_in_text", False) == model.preprocessor.tokenizer.special_tokens_in_text
 
 
 def test_the_tokenizer_beside_a_model_gives_our_ids(form, export_of):
