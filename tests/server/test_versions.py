@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from keras_bert.server import saved_model
 from keras_bert.server import versions as module
 from keras_bert.server.errors import ServingError
+from keras_bert.server.model import ModelSpec
 
 from ..support.messages import error_names
 from . import toy
@@ -140,9 +141,7 @@ def test_a_new_version_takes_over(start, versions, models):
 
 @pytest.mark.parametrize(("number", "words"), [(None, ["no version"]), (3, ["version 3", "not served"])])
 def test_a_request_when_no_version_is_left_is_refused(tmp_path, number, words):
-    spec = ModelSpec(name="toy")
-    if number is not None:
-        spec.version.value = number
+    spec = ModelSpec("toy", number)
     with error_names(ServingError, *words, "toy"), module.Versions(tmp_path, "toy").lease(spec):
         pass
 
@@ -151,7 +150,7 @@ def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models
     """Otherwise a server's memory grows with each version (benchmarks/memory.py measures it)."""
     made, closed = [], []
 
-    class Noted(module.Model):
+    class Noted(saved_model.SavedModel):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(weakref.ref(self))
@@ -160,7 +159,7 @@ def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models
             super().close()
             closed.append(made.index(weakref.ref(self)))
 
-    monkeypatch.setattr(module, "Model", Noted)
+    monkeypatch.setattr(saved_model, "SavedModel", Noted)
     server = start(versions)
     (versions / "2").mkdir()
     (versions / "2" / "saved_model.pb").write_bytes(b"not a model")
@@ -253,12 +252,12 @@ def test_warm_up(start, versions, models, tmp_path):
 def test_a_version_stays_until_its_requests_are_answered(start, versions, models, monkeypatch):
     answered = threading.Event()
 
-    class Waiting(module.Model):
+    class Waiting(saved_model.SavedModel):
         def run(self, signature, *rest):
             assert signature.name != "busy" or answered.wait(HANGS)
             return super().run(signature, *rest)
 
-    monkeypatch.setattr(module, "Model", Waiting)
+    monkeypatch.setattr(saved_model, "SavedModel", Waiting)
     server = start(versions)
     call = server.stub.Predict.future(server.request("busy", rounds=np.array([3], np.int32)), HANGS)
     add(versions, models[2], 2)
