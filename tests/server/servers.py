@@ -15,6 +15,7 @@ from unittest import mock
 
 import grpc
 import numpy as np
+import pytest
 import requests
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
@@ -29,6 +30,9 @@ from tensorflow_serving.apis import (
 from keras_bert.server import run
 
 from ..support.processes import HANGS, start_command
+
+# A test's mark: what it asks of the toy model, an export cannot do.
+ONLY_SAVED_MODELS = pytest.mark.parametrize("engine", ["SavedModel"], indirect=True, scope="session")
 
 # As `keras-bert serve` has them, but for the ports: any that are free.
 DEFAULTS = {"port": 0, "rest_port": 0, "host": "127.0.0.1", "max_batch": 16, "batching": True, "queue": 1024}
