@@ -20,7 +20,7 @@ from keras_bert.server import versions as module
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import ModelSpec
 
-from ..support.messages import error_names
+from ..support.messages import assert_names, error_names
 from . import toy
 from .servers import HANGS, ONLY_SAVED_MODELS, output, wait_until
 
@@ -232,6 +232,20 @@ def log_of(signature, **inputs):
     for name, value in inputs.items():
         log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
     return log
+
+
+def test_a_model_that_does_not_load_does_not_keep_others_from_being_served(engine, start, versions, models, tmp_path):
+    broken = tmp_path / "broken"
+    write_damaged(engine, broken / "1")
+    server = start(versions, broken)
+    assert server.ready.startswith("Serving toy version 1 at ")
+    (line,) = [line for line in server.log if line.startswith(str(broken))]
+    assert_names(line, "no version that can be loaded", "version 1", "the other models are served")
+    assert output(server.predict(x=ONE), "y") == 1
+    url = f"{server.root}/v1/models/broken"
+    assert requests.post(f"{url}:predict", json={"instances": [1]}, timeout=HANGS).status_code == 404
+    add(broken, models[3], 2)
+    wait_until(lambda: requests.post(f"{url}:predict", json={"instances": [1]}, timeout=HANGS).status_code == 200)
 
 
 @ONLY_SAVED_MODELS

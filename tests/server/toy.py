@@ -173,7 +173,7 @@ FUNCTIONS = {
     "types": lambda **values: values,
     "square": lambda x: {"y": (x * x).sum(axis=1)},
     "with_token_count": lambda text: {
-        "embedding": _busy([float(each) if each.isdigit() else 0 for each in text]),
+        "embedding": np.array(_busy([int(each) if each.isdigit() else 0 for each in text]), np.float32)[:, None],
         "token_count": np.array([*map(len, text)], np.int32),
     },
 }
