@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert import data
+from keras_bert.answers.metrics import accuracy, entity_f1, squad_v1
 from keras_bert.data import Examples
-from keras_bert.tasks.metrics import accuracy, entity_f1, squad_v1
 
 CLASSES, WORDS, QUESTIONS = "classes", "words", "questions"
 

@@ -25,8 +25,8 @@ from _measure import MINILM, cores, heading, interleave, options, parse, rate, r
 from _minilm_onnx import LONGEST, Run, inputs, onnx_fused, onnx_int8, onnx_model, session, tokenizer, vectors
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
+from keras_bert.answers.metrics import correlation
 from keras_bert.formats import read_config
-from keras_bert.tasks.metrics import correlation
 
 PARTS = ("dev", "train")  # of STS-B
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]

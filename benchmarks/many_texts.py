@@ -24,9 +24,10 @@ from _finetune_tasks import TASKS, some
 from _measure import DATA, MINILM, heading, one_of, options, parse, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
+from keras_bert.answers.by_length import rows_by_length
 from keras_bert.embedding import embed_files
 from keras_bert.search import build_index
-from keras_bert.tasks.base.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
+from keras_bert.tasks.base.by_length import _BATCHES_IN_FLIGHT, GraphByLength
 
 # Verb -> the number of its token segments that are packed into a row; the others say where words or windows begin.
 PACKED = {"classify": 1, "rank": 2, "tag": 1, "answer": 2, "encode": 1, "embed": 1, "index": 1}
@@ -97,7 +98,7 @@ def recorded(work: Callable[[], object]) -> tuple[float, float, Recorded]:
     """Runs a verb: the seconds in all, those of tokenization, and the batches of the model."""
     batches: Recorded = []
     spent = []
-    compute, tokenize = ByLength.compute, ByLength.tokenize
+    compute, tokenize = GraphByLength.compute, GraphByLength.tokenize
 
     def record(self, segments, lengths, batch_tokens, bar, **options):
         batches.append((segments, rows_by_length(lengths, batch_tokens)))
@@ -109,11 +110,11 @@ def recorded(work: Callable[[], object]) -> tuple[float, float, Recorded]:
         spent.append(time.process_time() - begin)
         return segments
 
-    ByLength.compute, ByLength.tokenize = record, clock
+    GraphByLength.compute, GraphByLength.tokenize = record, clock
     try:
         seconds = processor_seconds(work)
     finally:
-        ByLength.compute, ByLength.tokenize = compute, tokenize
+        GraphByLength.compute, GraphByLength.tokenize = compute, tokenize
     return seconds, sum(spent), batches
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from _measure import MINILM, heading, need_library, options, parse, race, rate, run, stsb_rows, table
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.answers.metrics import correlation
 from keras_bert.runtimes import RUNTIMES
-from keras_bert.tasks.metrics import correlation
 
 BATCH = 16
 NEEDS = {"ONNX Runtime": ("tf2onnx", "onnxruntime"), "OpenVINO": ("openvino", "nncf"), "LiteRT": ("ai_edge_litert",)}

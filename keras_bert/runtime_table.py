@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
-    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.runtimes.export import HeadModel, PackedModel
     from keras_bert.runtimes.runtime import Run
 
 
@@ -29,6 +29,8 @@ class Runtime(NamedTuple):
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
     program: str
+    # The path of the small graph beside some models, from outputs of theirs to answers; None: it has none.
+    head: str | None = None
     # How a model of another program is recognized: by patterns of a directory's files, of a file's name, by its bytes.
     in_directory: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -37,7 +39,7 @@ class Runtime(NamedTuple):
     can_load: bool = True  # whether `load` opens its exports
     has_fixed_length: bool = False  # whether its function takes `sequence_length`
 
-    def convert(self, model: PackedModel, path: Path, precision: str) -> None:
+    def convert(self, model: PackedModel | HeadModel, path: Path, precision: str) -> None:
         """Writes a model to a path in a precision."""
         importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, precision)
 
@@ -64,6 +66,7 @@ import onnxruntime
 session = onnxruntime.InferenceSession("onnx/model.onnx")
 names = [output.name for output in session.get_outputs()]
 outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))""",
+    head="onnx/head.onnx",
     in_directory=("*.onnx", "onnx/*.onnx"),
     named=("*.onnx",),
 )
@@ -82,6 +85,7 @@ import openvino
 model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
 found = model({name: np.array(each) for name, each in inputs.items()})
 outputs = {name: found[output] for output in model.outputs for name in output.get_names()}""",
+    head="openvino/openvino_head.xml",
     in_directory=("openvino_model.xml", "openvino/*.xml"),
     named=("*openvino_model.xml", "*openvino_model.bin"),
 )

@@ -64,9 +64,9 @@ from keras_bert.data.task_files import ClassifyFiles, EmbedFiles
 from keras_bert.recipe import RowsRecipe
 
 if TYPE_CHECKING:
+    from keras_bert.answers import Score
     from keras_bert.data import Examples
     from keras_bert.tasks.base.task import BertTask
-    from keras_bert.tasks.kinds import Score
 
 
 _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")
@@ -95,8 +95,8 @@ def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Map
         RowsRecipe(**rows)
         text_files(Path(file))
     with quiet_imports():
+        from keras_bert.answers import Score
         from keras_bert.pretraining import BertPretrainer
-        from keras_bert.tasks.kinds import Score
         from keras_bert.training import evaluate_text
     length = rows.pop("sequence_length", None)
     pairs = False if rows.get("objective") == "sentences" else None
@@ -132,7 +132,7 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
         corpus = [row.text for row in texts]
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.tasks.kinds import Score
+        from keras_bert.answers import Score
     prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
     from_preset = functools.partial(BertSentenceEncoder.from_preset, **arguments)

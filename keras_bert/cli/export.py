@@ -55,14 +55,20 @@ _dtype = click.option(
     type=click.Choice(precisions.SAVED_MODELS),
     help="The type to store the weights in. 16 bits halve the size, but make every call slower.",
 )
+_task = click.option(
+    "--task",
+    type=click.Choice([*PRETRAINED]),
+    help="What the model does: encode texts as vectors, fill masks, or score whether a text follows another. By "
+    "default what the preset was fine-tuned for, else encode.",
+)
 _length = click.option(
     "--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size."
 )
 _RUNTIME_HELP = """\
 Export a model for {users}: ids to answers.
 
-A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's; if
-they differ by more than the precision explains, nothing is written.
+A fine-tuned preset has its task's outputs; any other has sentence vectors, or does the --task. The outputs are compared
+with Keras's; if they differ by more than the precision explains, nothing is written.
 """
 
 
@@ -141,12 +147,7 @@ def encoder(
 @export.command()
 @_options
 @preset_option
-@click.option(
-    "--task",
-    type=click.Choice([*PRETRAINED]),
-    help="What the model does: encode texts as vectors, fill masks, or score whether a text follows another. By "
-    "default what the preset was fine-tuned for, else encode.",
-)
+@_task
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
@@ -220,15 +221,16 @@ def _add_runtime(name: str) -> None:
         default="float32",
         help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
     )
+    @_task
     @click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers.")
     @threshold_option
     @(_length if runtime.has_fixed_length else together())
     def command(
-        output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, no_answer_threshold: float | None,
-        **settings: Any,
+        output: str, preset: Path, task: str | None, encoder: bool, precision: str, overwrite: bool,
+        no_answer_threshold: float | None, **settings: Any,
     ) -> None:  # fmt: skip
-        if encoder and no_answer_threshold is not None:
-            raise Misuse("--no-answer-threshold is for answers, and --encoder exports hidden states")
+        if encoder and (task or no_answer_threshold is not None):
+            raise Misuse("--task and --no-answer-threshold are for answers, and --encoder exports hidden states")
         _check_output(output, runtime.file, overwrite)
         threshold = threshold_argument(preset, no_answer_threshold)
         with quiet_imports():
@@ -239,7 +241,8 @@ def _add_runtime(name: str) -> None:
             if encoder:
                 model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
             else:
-                model = task_of(preset).from_preset(preset, **threshold)
+                found = getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
+                model = found.from_preset(preset, **threshold)
             differences = getattr(runtimes, f"export_{name}")(model, output, precision, overwrite, **settings)
             for each in differences:
                 echo(str(each))

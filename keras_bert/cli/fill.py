@@ -25,7 +25,7 @@ from keras_bert.cli.options import find_model, load_model, texts_to
 from keras_bert.cli.terminal import Misuse
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.masked_lm import FilledText
+    from keras_bert.answers.tokens import FilledText
 
 
 @click.command(help=__doc__)

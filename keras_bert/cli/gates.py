@@ -17,7 +17,7 @@ from keras_bert.cli.terminal import Failure, Misuse
 from keras_bert.counted import did_you_mean
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.kinds import Score
+    from keras_bert.answers import Score
 
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _REQUIREMENT = re.compile(rf"(.+)({'|'.join(_SIGNS)})(.+)", re.DOTALL)

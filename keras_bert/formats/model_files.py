@@ -27,7 +27,7 @@ TOKENIZER = (
     "assets/tokenizer/vocabulary.*",  # KerasHub's
     "assets/tokenizer/merges.txt",
 )
-OWN = ("int8_ranges.safetensors", "crf.safetensors")  # of this package only
+OWN = ("int8_ranges.safetensors", "crf.safetensors", "parts.safetensors")  # of this package only
 # Files that a task adds to weights and configuration: sentence-transformers' and this package's.
 SETTINGS = (
     "modules.json",

@@ -29,6 +29,7 @@ from keras_bert.shapes import Shape
 from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
 _OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
+PARTS = "parts.safetensors"  # in an export: the weights of parts that its graph does not compute with
 CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
 # The arguments of a preprocessor in config.json. The last one is written only if it is True.
 _PREPROCESSOR: dict[str, files.JsonShape] = {
@@ -152,11 +153,31 @@ def task_of(preset: Preset) -> str:
     return next(iter(fitting.values()), OF_HEAD[None].model)
 
 
+def read_export(preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape]]) -> Saved:
+    """Reads what `write_settings` wrote beside an export's graph; `types` are those of the settings of each task."""
+    values = preset.json(hugging_face.CONFIG, CONFIG)
+    task = (values.get(hugging_face.SETTINGS) or {}).get("task")
+    if task is None:  # of an encoder
+        return Saved(preset.config, {}, "")
+    row = next((each for each in TASKS if each.model == task), None)
+    if row is None or task not in types:
+        source = preset.directory / hugging_face.CONFIG
+        raise ValueError(f"{source}: the task is {task!r:.60}, which this version does not know; install a later one")
+    settings, preprocessor = own_settings(preset, task, types[task], values)
+    labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG) if "labels" in types[task] else None
+    if values.get("problem_type") and "problem_type" in types[task]:
+        settings = {"problem_type": values["problem_type"], **settings}
+    if row.library is not None:
+        theirs = vars(preset.once(_LIBRARIES[row.library][1]))
+        settings |= {name: value for name, value in theirs.items() if name in types[task] and value is not None}
+    return Saved(preset.config, {}, task, row.library, settings, labels, preprocessor=preprocessor)
+
+
 def own_settings(
-    preset: Preset, task: str, types: Mapping[str, files.JsonShape]
+    preset: Preset, task: str, types: Mapping[str, files.JsonShape], values: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads a task's settings and its preprocessor's, as `write` wrote them; empty if another task wrote the files."""
-    values = _entries_of(preset)
+    values = _entries_of(preset) if values is None else values
     own = values.get(hugging_face.SETTINGS) or {}
     if own.get("task") != task:
         return {}, {}
@@ -207,12 +228,16 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
     weights = {part: saved.read(part, {}) for part in saved.weights if part not in _OWN_FILES}
     written = [*hugging_face.FILES, *saved.extra]
     with model_files.replacing(directory, (*model_files.MODEL, *model_files.SETTINGS), written, overwrite):
-        hugging_face.write(directory, saved.config, weights, _entries(saved))
+        elsewhere = () if saved.library == "CrossEncoder" else _library_settings(saved)
+        hugging_face.write(directory, saved.config, weights, _entries(saved, elsewhere))
         if saved.tokenizer is not None:
             saved.tokenizer.save_preset(directory, overwrite)
         for name, (arrays, texts) in saved.extra.items():
             write_checked(directory / name, arrays, texts)
-        written += _write_own_files(directory, saved)
+        if "crf" in saved.weights:
+            write_checked(directory / CRF, saved.read("crf", {}), {})
+            written.append(CRF)
+        written += _write_library_files(directory, saved)
     write_card(directory, saved)
 
 
@@ -234,16 +259,18 @@ def write_card(directory: str | Path, saved: Saved, training: model_card.Trainin
     )
 
 
-def write_settings(directory: str | Path, saved: Saved) -> None:
-    """Writes what `write` writes, without the encoder's weights and the tokenizer's files, which are there already."""
+def write_settings(directory: str | Path, saved: Saved, parts: Collection[str]) -> None:
+    """Writes the settings beside an export's graph and tokenizer, and the weights of parts that the graph has not."""
     heads = saved.weights.keys() - {"encoder", *_OWN_FILES}
-    values = {**hugging_face.model_values(saved.config, heads), **_entries(saved)}
+    values = {**hugging_face.model_values(saved.config, heads), **_entries(saved, ())}
     files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
-    _write_own_files(Path(directory), saved)
+    _write_library_files(Path(directory), saved)
+    if weights := {name: each for part in parts for name, each in saved.read(part, {}).items()}:
+        write_checked(Path(directory) / PARTS, weights, {})
 
 
-def _entries(saved: Saved) -> dict[str, object]:
-    """Makes the entries of `config.json` about labels, task and settings."""
+def _entries(saved: Saved, elsewhere: Collection[str]) -> dict[str, object]:
+    """Makes the entries of `config.json` about labels, task and settings, without those that are elsewhere."""
     entries: dict[str, object] = {} if saved.labels is None else hugging_face.label_entries(saved.labels)
     if "problem_type" in saved.settings:
         entries["problem_type"] = saved.settings["problem_type"]
@@ -251,7 +278,7 @@ def _entries(saved: Saved) -> dict[str, object]:
         entries["matryoshka_dimensions"] = sizes
     if saved.library == "CrossEncoder" and saved.labels is None:  # of labels, `CrossEncoder` returns logits
         entries |= cross_encoder.entries(saved.settings["activation"])
-    elsewhere = {"labels", "problem_type", *([] if saved.library == "CrossEncoder" else _library_settings(saved))}
+    elsewhere = {"labels", "problem_type", *elsewhere}
     settings = {name: value for name, value in saved.settings.items() if name not in elsewhere}
     return {
         **entries,
@@ -275,12 +302,9 @@ def note(config: BertConfig, settings: Mapping[str, Any], has_crf: bool) -> str:
     return _POOLING_NOTE.format(pooling=config.pooling, scaled=scaled)
 
 
-def _write_own_files(directory: Path, saved: Saved) -> list[str]:
-    """Writes the files besides weights, configuration and tokenizer. Returns their names, or patterns of them."""
+def _write_library_files(directory: Path, saved: Saved) -> list[str]:
+    """Writes sentence-transformers' files. Returns their names, or patterns of them."""
     written, settings = [], _library_settings(saved)
-    if "crf" in saved.weights:
-        write_checked(directory / CRF, saved.read("crf", {}), {})
-        written.append(CRF)
     if saved.library is None:
         return written
     assert saved.tokenizer is not None  # the library's models read texts

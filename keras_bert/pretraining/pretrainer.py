@@ -13,12 +13,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.answers.answerer import Setting
 from keras_bert.choices import OBJECTIVES, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
-from keras_bert.tasks.base.storable import Setting
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch

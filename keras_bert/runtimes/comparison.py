@@ -11,6 +11,7 @@ from keras import ops
 from keras_bert.inference import SAMPLE_TEXTS
 from keras_bert.precisions import PRECISIONS
 from keras_bert.runtimes.runtime import Run
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -67,10 +68,28 @@ def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> l
 
     Raises ValueError if an output is missing in the runtime, has another shape, or is not finite.
     """
-    references = {name: ops.convert_to_numpy(each) for name, each in model.compute_outputs(dict(packed)).items()}
+    references = model.compute_outputs(dict(packed))
     outputs = run({model.runtime_names[name]: each for name, each in packed.items()})
-    is_token = packed["input_mask"] > 0
+    return _differences(references, outputs, packed["input_mask"] > 0)
+
+
+def compare_head(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
+    """Measures the difference of the head's outputs in a runtime from Keras's, for inputs as `compare` gets them.
+
+    A mask leaves out the first token, as it does those of a prompt. Raises ValueError as `compare`.
+    """
+    mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) > 0)
+    outputs = {**model.compute_outputs(dict(packed)), "input_mask": mask}
+    inputs = {name: ops.convert_to_numpy(outputs[name]) for name in model.model.head_shapes}
+    differences = _differences(model.model.serve_head(inputs), run(inputs), mask > 0)
+    return [each._replace(output=f"{each.output} of the head") for each in differences]
+
+
+def _differences(
+    references: Mapping[str, Tensor], outputs: Mapping[str, np.ndarray], is_token: np.ndarray
+) -> list[Difference]:
     differences = []
+    references = {name: ops.convert_to_numpy(each) for name, each in references.items()}
     for name, reference in references.items():
         if name not in outputs or outputs[name].shape != reference.shape:
             shape = outputs[name].shape if name in outputs else "missing"

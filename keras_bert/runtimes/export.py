@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,18 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
-from keras_bert.formats.saved import write_settings
+from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.precisions import PRECISIONS
 from keras_bert.runtime_table import Runtime
-from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
+from keras_bert.runtimes.comparison import Difference, check_differences, compare, compare_head, sample
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 # Output -> the output that it is computed from.
-_SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
+_SOURCES = {"embedding": "sequence_output", "logits": "features"}
+_SOURCES |= dict.fromkeys(("probabilities", "values", "score", "probability"), "logits")
 
 
 class PackedModel(keras.Model):
@@ -70,8 +71,36 @@ class PackedModel(keras.Model):
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
 
+class HeadModel(keras.Model):
+    """A task's head for Keras's exporters, from outputs of the `PackedModel` to answers."""
+
+    def __init__(self, model: BertTask, runtime: Runtime) -> None:
+        super().__init__(name="head")
+        self.model, self.ids_dtype = model, runtime.ids_dtype
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
+        return self.model.serve_head(inputs)
+
+    def signature(self) -> list[dict[str, keras.InputSpec]]:
+        """Makes the specs of the inputs for `export`: states in float32, and a mask."""
+        dtypes = {"input_mask": self.ids_dtype}
+        return [
+            {
+                name: keras.InputSpec(shape=shape, dtype=dtypes.get(name, "float32"), name=name)
+                for name, shape in self.model.head_shapes.items()
+            }
+        ]
+
+
 def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
     return model if isinstance(model, BertEncoder) else model.encoder
+
+
+def _parts_beside(model: BertTask | BertEncoder) -> list[str]:
+    """Names the parts of a model that its graph does not compute with."""
+    parts = model.PARTS if isinstance(model, BertTask) else ()
+    return [part.name for part in parts if part.weights(model) and not part.is_in_graph]
 
 
 # -- The directory of an export: the model, its tokenizer, settings and README. It is kept if the outputs are Keras's.
@@ -87,6 +116,13 @@ The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second tex
 """
 _PROMPTS = """
 Put the right prompt before each text: {prompts}.
+"""
+_LEFT_OUT = """
+Its vectors leave prompts out of the pooling, but `embedding` pools all tokens: ids do not show which are a prompt. So
+with a prompt, vectors of other programs differ; {loader} pools without it.
+"""
+_PARTS = """
+`{file}` holds what is not in the graph, {parts}: `keras_bert` computes it, other programs do not.
 """
 _NO_ANSWER = """
 A span scores its start logit plus its end logit. There is no answer if this sum at the first token, minus the best
@@ -129,6 +165,11 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
     if prompts := getattr(packed.model, "prompts", {}):
         readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
+        if not packed.model.include_prompt:
+            loader = "`keras_bert.runtimes.load`" if runtime.can_load else "`BertSentenceEncoder`"
+            readme += _LEFT_OUT.format(loader=loader)
+    if parts := _parts_beside(packed.model):
+        readme += _PARTS.format(file=PARTS, parts=", ".join(parts))
     if (threshold := getattr(packed.model, "no_answer_threshold", None)) is not None:
         readme += _NO_ANSWER.format(threshold=threshold)
     if preprocessor is None:
@@ -166,26 +207,34 @@ def write(
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
     tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
-    if any(getattr(model, "prompts", {}).values()) and not getattr(model, "include_prompt", True):
-        warnings.warn(
-            "this model leaves prompts out of the pooling, but an export cannot tell them from the text; with a "
-            "prompt, vectors of the export differ from those of encode",
-            stacklevel=3,
-        )
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
         packed = PackedModel(model, runtime, preprocessor, length)
         runtime.convert(packed, path, precision)
+        head = _write_head(runtime, model, unfinished)
         _write_settings(model, preprocessor, tokenizer_json, unfinished)
         files.write_texts(unfinished, {"README.md": _format_readme(runtime, packed)})
         try:
             run = runtime.open(path)
         except ImportError:
             return []
-        differences = compare(packed, run, sample(packed))
+        inputs = sample(packed)
+        differences = compare(packed, run, inputs)
         check_differences(differences, precision)
+        if head is not None:
+            of_head = compare_head(packed, runtime.open(head), inputs)
+            check_differences(of_head, "float32")
+            differences += of_head
     return differences
+
+
+def _write_head(runtime: Runtime, model: BertTask | BertEncoder, directory: Path) -> Path | None:
+    """Writes the head in float32, if the model has one and the runtime a place for it. Returns its path."""
+    if runtime.head is None or not isinstance(model, BertTask) or not model.head_shapes:
+        return None
+    runtime.convert(HeadModel(model, runtime), directory / runtime.head, "float32")
+    return directory / runtime.head
 
 
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
@@ -196,6 +245,11 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     if precision not in PRECISIONS:
         *names, last = (name for name in PRECISIONS if name not in runtime.refused)
         raise ValueError(f"precision is {precision!r}; expected {', '.join(names)} or {last}")
+    if not runtime.can_load and getattr(model, "crf", None):
+        raise ValueError(
+            f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; use "
+            "export_onnx or export_openvino, or train without crf"
+        )
     for label in getattr(model, "labels", None) or ():
         if label.splitlines() not in ([], [label]):
             raise ValueError(
@@ -221,7 +275,10 @@ def _write_settings(
         preprocessor.save_preset(directory, overwrite=True)
         files.write_texts(directory, {ALL_IN_ONE: files.to_json(tokenizer_json)})
     if isinstance(model, BertTask):
-        write_settings(directory, model.saved())
+        saved = model.saved()
+        if preprocessor is not None and preprocessor.tokenizer.special_tokens_in_text:  # not in presets of masked LMs
+            saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
+        write_settings(directory, saved, _parts_beside(model))
         if labels := getattr(model, "labels", None):
             files.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
     else:

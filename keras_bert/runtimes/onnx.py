@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
-    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.runtimes.export import HeadModel, PackedModel
     from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
@@ -73,7 +73,7 @@ def export_onnx(
     return write(RUNTIMES["onnx"], model, directory, precision, overwrite, preprocessor)
 
 
-def convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
     import_extra("tf2onnx", "tf2onnx", "runtimes")
     if precision != "float32":
@@ -81,7 +81,7 @@ def convert(packed: PackedModel, path: Path, precision: str) -> None:
     _add_operations()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)
-    _name_axes_and_outputs(model, packed)
+    _name_axes_and_outputs(model)
     if precision == "float16":
         model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
             model, keep_io_types=True
@@ -127,7 +127,7 @@ def _add_operations() -> None:
             graph.make_node("Log", [total], outputs=[name], dtypes=[dtype], shapes=[shape])
 
 
-def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:
+def _name_axes_and_outputs(model: onnx.ModelProto) -> None:
     """Names the axes, and adds the second names of outputs."""
     from onnx import helper
 
@@ -162,10 +162,11 @@ def open(path: Path) -> Run:
     onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
     with opening(path, RUNTIMES["onnx"].title):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
+    inputs = {each.name: {"tensor(float)": np.float32}.get(each.type, np.int64) for each in session.get_inputs()}
+    outputs = [each.name for each in session.get_outputs()]
 
     def run(values: Inputs) -> dict[str, np.ndarray]:
-        found = session.run(outputs, {name: np.asarray(values[name], np.int64) for name in inputs})
+        found = session.run(outputs, {name: np.asarray(values[name], dtype) for name, dtype in inputs.items()})
         return dict(zip(outputs, found, strict=True))
 
     return run

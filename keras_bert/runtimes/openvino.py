@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
-    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.runtimes.export import HeadModel, PackedModel
     from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
@@ -53,7 +53,7 @@ def export_openvino(
     return write(RUNTIMES["openvino"], model, directory, precision, overwrite, preprocessor)
 
 
-def convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None:
     openvino = import_extra("openvino", "openvino", "runtimes")
     nncf = import_extra("nncf", "nncf", "runtimes") if precision == "int8" else None
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
@@ -77,10 +77,10 @@ def open(path: Path) -> Run:
     openvino = import_extra("openvino", "openvino", "runtimes")
     with opening(path, RUNTIMES["openvino"].title):
         model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    inputs = [each.get_any_name() for each in model.inputs]
+    inputs = {each.get_any_name(): each.element_type.to_dtype() for each in model.inputs}
 
     def run(values: Inputs) -> dict[str, np.ndarray]:
-        found = model({name: np.asarray(values[name], np.int64) for name in inputs})
+        found = model({name: np.asarray(values[name], dtype) for name, dtype in inputs.items()})
         return {name: found[output] for output in model.outputs for name in output.get_names()}
 
     return run

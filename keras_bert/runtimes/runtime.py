@@ -12,7 +12,7 @@ from keras_bert import files
 if TYPE_CHECKING:
     import numpy as np
 
-Inputs: TypeAlias = "dict[str, np.ndarray]"  # int32 `[batch, seq_length]`
+Inputs: TypeAlias = "dict[str, np.ndarray]"
 Run: TypeAlias = "Callable[[Inputs], dict[str, np.ndarray]]"  # inputs under the runtime's names -> outputs by name
 
 

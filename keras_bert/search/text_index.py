@@ -147,7 +147,7 @@ class TextIndex:
         Warns:
             UserWarning: the number of queries that were truncated to the model's maximum length.
         """
-        from keras_bert.tasks.base.columns import check_top_k, one_or_many
+        from keras_bert.answers.columns import check_top_k, one_or_many
         from keras_bert.text.arguments import list_of_str
 
         check_top_k(top_k)

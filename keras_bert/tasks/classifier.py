@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.classes import Classifier
+from keras_bert.answers.columns import Targets, checked_labels
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
-from keras_bert.tasks.base.storable import DROPOUT, Setting
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
-from keras_bert.tasks.heads.long_text import classify_texts, text_features
-from keras_bert.tasks.kinds.classes import KINDS, OfTexts, TextAnswer
+from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, text_features
+from keras_bert.tasks.kinds.classes import KINDS, OfTexts
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertClassifier(BertTask):
+class BertClassifier(Classifier, BertTask):
     """An encoder with a head that predicts the class of a text, or of a pair of texts.
 
     Use it for sentiment or topics (single texts), entailment or paraphrase (pairs), tags (multi-label classification)
@@ -63,18 +64,10 @@ class BertClassifier(BertTask):
 
     preprocessor: BertPreprocessor
     kind: OfTexts[Any]
-    _by_length: ByLength
+    _by_length: GraphByLength
 
-    VERB = "classify"
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
-    SETTINGS = (
-        Setting("labels", list),
-        Setting("problem_type", str),
-        Setting("pairs", bool),
-        Setting("window_pooling", str),
-        DROPOUT,
-    )
 
     def __init__(
         self,
@@ -110,13 +103,9 @@ class BertClassifier(BertTask):
         """Hugging Face's name of the problem type."""
         return self.kind.PROBLEM_TYPE
 
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        return ("text", "text_pair") if self.pairs else ("text",)
-
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
-            self._check_pairs(isinstance(inputs, tuple | list))
+            self.check_pairs(isinstance(inputs, tuple | list))
         logits = classify_texts(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
         return ops.cast(logits, "float32")
 
@@ -145,59 +134,6 @@ class BertClassifier(BertTask):
         self.head.logits.kernel.assign(kernel)
         self.head.logits.bias.assign(bias)
 
-    @overload
-    def classify(
-        self, text: str, text_pair: str | None = None, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> TextAnswer: ...
-    @overload
-    def classify(
-        self,
-        text: Iterable[str],
-        text_pair: Iterable[str] | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[TextAnswer]: ...
-    def classify(
-        self,
-        text: str | Iterable[str],
-        text_pair: str | Iterable[str] | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> TextAnswer | list[TextAnswer]:
-        """Predicts the label of a text or pair, or of many.
-
-        Args:
-            text: a str, or many.
-            text_pair: for pairs, the second text: a str, or as many as there are first texts.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second,
-                elsewhere a line a minute.
-
-        Returns:
-            The prediction for a text, or a list of predictions for many texts.
-
-            =============  ======================================================================================
-            Problem type   Prediction
-            =============  ======================================================================================
-            single-label   a dict of `label` and `probability`, 0 to 1
-            multi-label    a list of such dicts, for the labels of probability 0.5 or more, most probable first
-            regression     a dict from label to number
-            =============  ======================================================================================
-
-        Raises:
-            TypeError: an item is not a str, or one argument is a single str and the other is not.
-            ValueError: the classifier takes pairs but gets single texts, or the reverse; the numbers of first and
-                second texts differ; or an output is not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
-        """
-        self._check_pairs(text_pair is not None)
-        is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
-        logits = np.reshape(self._by_length(texts, batch_tokens, progress), (-1, len(self.labels))).astype(np.float32)
-        answers = self.kind.answers(logits)
-        return answers[0] if is_one else answers
-
     @property
     def serve(self) -> Callable[..., dict[str, tf.Tensor]]:
         """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
@@ -225,20 +161,28 @@ class BertClassifier(BertTask):
         return self.kind.serving_outputs(logits)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
-        logits = self(inputs, training=False)
-        return {"logits": logits, self.kind.VALUES: self.kind.values(logits)}
+        """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each.
 
-    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
-        columns = columns_of(x)
-        self._check_pairs(len(columns) > 1)
-        return columns
+        If texts are read in windows, `features`, float32 `[batch, hidden]`, are what the head reads of a window.
+        """
+        if not self.head_shapes:
+            logits, features = self(inputs, training=False), {}
+        else:
+            features = {"features": head_inputs(self.encoder, self.head, inputs, self.window_pooling, False)}
+            logits = self.serve_head(features)["logits"]
+        return {"logits": logits, self.kind.VALUES: self.kind.values(logits), **features}
 
-    def _check_pairs(self, are_pairs: bool) -> None:
-        if are_pairs == self.pairs:
-            return
-        expected = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
-        raise ValueError(f"this classifier takes {expected}")
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        is_late = (
+            self.encoder.pooler is None and self.encoder.config.pooling == "late"
+        )  # its windows' logits are pooled
+        has_head = self.preprocessor.stride is not None and not is_late
+        return {"features": (None, self.encoder.config.hidden_size)} if has_head else {}
+
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, labels]`, of `features`, pooled over the windows of each text."""
+        return {"logits": ops.cast(self.head(inputs["features"], training=False), "float32")}
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:

@@ -31,7 +31,8 @@ from keras_bert.tasks.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts
+    from keras_bert.answers.columns import Labels, Targets, Texts
+    from keras_bert.tasks.base.columns import Inputs
     from keras_bert.tasks.base.task import BertTask
 
 # An epoch has about 50 batches; with many examples, it has as many as let each example begin 4 pairs.

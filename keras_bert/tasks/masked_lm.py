@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypedDict, overload
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.tokens import NO_PREPROCESSOR, MaskFiller, TokenTexts
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES, check_range
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import check_top_k, one_or_many
+from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.pretraining import MaskedTokens
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-from keras_bert.text.arguments import list_of_str
 from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -71,20 +69,14 @@ def fill_masks(
     return tf.stack([tf.cast(ids, tf.float32), probabilities], axis=-1)
 
 
-class TokenTexts:
-    """A decoder of candidate tokens, alone or in place of a mask."""
+class GraphTokenTexts:
+    """`TokenTexts` in the graph, for serving signatures."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._mask = tokenizer.special_tokens["mask_token"]
-        texts = _token_texts(tokenizer)
-        # Whether a token includes the space before it, unless it is special.
-        includes_space, special_ids = not isinstance(tokenizer, WordPieceTokenizer), tokenizer.special_ids
+    def __init__(self, tokens: TokenTexts) -> None:
+        self._mask = tokens.mask
         with tf.init_scope(), tf.device("CPU"):
-            self._texts = tf.constant(texts)
-            self._filled = tf.constant(texts if includes_space else [text.removeprefix("##") for text in texts])
-            self._strips_space = tf.constant(
-                [text.startswith("##") or (includes_space and i not in special_ids) for i, text in enumerate(texts)]
-            )
+            self._texts, self._filled = tf.constant(tokens.texts), tf.constant(tokens.filled)
+            self._strips_space = tf.constant(tokens.strips_space)
 
     def decode(self, candidates: tf.Tensor) -> tf.Tensor:
         """Decodes ids with their weights, float32 `[..., 2]`, to string `[...]`, "" where the weight is 0."""
@@ -111,7 +103,13 @@ class TokenTexts:
         return tf.strings.join([filled, parts[:, -1]])
 
 
-def _token_texts(tokenizer: Tokenizer) -> list[str]:
+def token_texts(tokenizer: Tokenizer) -> TokenTexts:
+    """Makes the decoder of a tokenizer's tokens."""
+    mask, includes_space = tokenizer.special_tokens["mask_token"], not isinstance(tokenizer, WordPieceTokenizer)
+    return TokenTexts(_texts_of_tokens(tokenizer), mask, includes_space, tokenizer.special_ids)
+
+
+def _texts_of_tokens(tokenizer: Tokenizer) -> list[str]:
     if isinstance(tokenizer, SentencePieceTokenizer):
         return [token.replace("▁", " ") for token in tokenizer.vocabulary]
     if isinstance(tokenizer, BytePairTokenizer):
@@ -122,29 +120,11 @@ def _token_texts(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.vocabulary
 
 
-class TokenAnswer(TypedDict):
-    """A candidate for a mask, and its probability, 0 to 1."""
-
-    token: str
-    probability: float
-
-
-class FilledText(TypedDict):
-    """A text with its masks filled, and the candidates for each mask; see `BertMaskedLM.fill`."""
-
-    text: str
-    masks: list[list[TokenAnswer]]
-
-
 POSITIONS = "masked_lm_positions"
-_NO_PREPROCESSOR = (
-    "this BertMaskedLM has no preprocessor, so it takes packed inputs only; give it one, or load a preset that "
-    "has a tokenizer"
-)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertMaskedLM(BertTask):
+class BertMaskedLM(MaskFiller, BertTask):
     """An encoder with the masked language modeling head on top.
 
     Use it to fill masks with `fill`, or to train on masked texts that are already packed.
@@ -175,7 +155,6 @@ class BertMaskedLM(BertTask):
     """
 
     kind = MaskedTokens()
-    VERB = "fill"
     READS_SPECIAL_TOKENS = True
     REQUIRED_HEAD = "masked language modeling head; pre-trained models have one"
     PREPROCESSOR_IS_OPTIONAL = True
@@ -185,9 +164,9 @@ class BertMaskedLM(BertTask):
         if preprocessor is not None and not preprocessor.tokenizer.special_tokens_in_text:
             mask = preprocessor.tokenizer.special_tokens["mask_token"]
             raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
-        self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
+        self.token_texts = None if preprocessor is None else token_texts(preprocessor.tokenizer)
         if preprocessor is not None:
-            self._by_length = ByLength(
+            self._by_length = GraphByLength(
                 preprocessor,
                 lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k),
                 self._graphs,
@@ -214,69 +193,6 @@ class BertMaskedLM(BertTask):
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
-    @overload
-    def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
-    @overload
-    def fill(
-        self, text: Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[FilledText]: ...
-    def fill(
-        self, text: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> FilledText | list[FilledText]:
-        """Fills the masks in a text, or in many texts.
-
-        Several masks in a text are filled one by one, the most probable token first. Each token is predicted with the
-        earlier ones in place.
-
-        Args:
-            text: a str, or many, each with at least one mask token: `[MASK]` or `<mask>`, depending on the tokenizer.
-            top_k: the number of candidates for each mask.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            A dict, or for many texts a list of dicts, with two keys. `text` is the text with its masks filled. `masks`
-            has for each mask, in the order of the text, a list of `top_k` dicts with `token` and `probability`, 0 to 1,
-            most probable first. A WordPiece token keeps its `##`; others keep the space before them.
-
-        Raises:
-            TypeError: a text is not a str.
-            ValueError: the model has no preprocessor; a text has no mask, or has one beyond the model's maximum length;
-                or `top_k` is not between 1 and the size of the vocabulary.
-
-        Example:
-            >>> answer = BertMaskedLM.from_preset("bert-books").fill("She opened the [MASK] and went in.", top_k=3)
-            >>> answer["text"], [each["token"] for each in answer["masks"][0]]
-            ('She opened the door and went in.', ['door', 'floor', 'table'])
-        """
-        if self.preprocessor is None:
-            raise ValueError(_NO_PREPROCESSOR)
-        tokens = self.preprocessor.tokenizer.vocabulary_size
-        check_top_k(top_k, tokens, ", the vocabulary's size")
-        assert self._token_texts is not None  # with a preprocessor, the model has both
-        assert self._by_length is not None
-        is_one, texts = one_or_many(text)
-        texts = list_of_str(texts)
-        outputs = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        outputs = [output[output[:, 0, 1] > 0] for output in outputs]  # each [masks, top_k, 2]
-        _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
-        if not texts:
-            return []
-        rows = np.zeros((len(texts), max(map(len, outputs)), top_k, 2), np.float32)
-        for row, values in zip(rows, outputs, strict=True):
-            row[: len(values)] = values
-        filled = self._token_texts.fill(tf.constant(texts), tf.constant(rows)).numpy()
-        tokens = self._token_texts.decode(rows).numpy()
-
-        def answers(tokens: np.ndarray, probabilities: np.ndarray) -> list[TokenAnswer]:
-            pairs = zip(tokens, probabilities.tolist(), strict=True)
-            return [{"token": token.decode(), "probability": probability} for token, probability in pairs]
-
-        results: list[FilledText] = [
-            {"text": text.decode(), "masks": [answers(*each) for each in zip(by_mask, output[..., 1], strict=False)]}
-            for text, by_mask, output in zip(filled, tokens, outputs, strict=True)
-        ]
-        return results[0] if is_one else results
-
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> tf.Tensor:
         assert self.preprocessor is not None  # the callers have checked it
         tokenizer = self.preprocessor.tokenizer
@@ -295,29 +211,25 @@ class BertMaskedLM(BertTask):
         `probabilities`, float32 of that shape. For a text with fewer masks, `tokens` are padded with "" and
         `probabilities` with 0. Truncated masks stay as they are.
         """
-        preprocessor, token_texts = self.preprocessor, self._token_texts
-        if preprocessor is None or token_texts is None:
-            raise AttributeError(_NO_PREPROCESSOR)
+        preprocessor = self.preprocessor
+        if preprocessor is None or self.token_texts is None:
+            raise AttributeError(NO_PREPROCESSOR)
+        texts = GraphTokenTexts(self.token_texts)
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
             candidates = self._candidates(preprocessor(text), min(5, preprocessor.tokenizer.vocabulary_size))
-            tokens = token_texts.decode(candidates)
-            filled = token_texts.fill(text, candidates)
+            tokens = texts.decode(candidates)
+            filled = texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates[..., 1]}
 
         return serve_texts
 
-
-def _check_masks(preprocessor: BertPreprocessor, texts: list[str], counts: list[int]) -> None:
-    mask = preprocessor.tokenizer.special_tokens["mask_token"]
-    for number, (text, count) in enumerate(zip(texts, counts, strict=True)):
-        if mask not in text:
-            raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
-        if text.count(mask) > count:
-            problem = f"text {number} (from 0) has {mask} {text.count(mask)} times"
-            raise ValueError(
-                f"{problem}, but only {count} in the {preprocessor.longest} tokens that are read; shorten it"
-            )
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits` of all positions, float `[batch, seq_length, tokens of the vocabulary]`."""
+        hidden = self.encoder(inputs, training=False)["sequence_output"]
+        logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
+        # The embedding table may have more rows than the vocabulary has tokens.
+        return {"logits": logits[..., : self.preprocessor and self.preprocessor.tokenizer.vocabulary_size]}
 
 
 def _gather_rows(sequences: Tensor, positions: Tensor) -> Tensor:

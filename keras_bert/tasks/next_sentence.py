@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, overload
+from collections.abc import Mapping
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.tokens import NextSentenceScorer
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Texts, columns_of, one_or_many
-from keras_bert.tasks.base.storable import DROPOUT
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds.pretraining import NextSentence
 from keras_bert.tensors import Tensor
@@ -21,7 +20,7 @@ from keras_bert.text import BertPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertNextSentence(BertTask):
+class BertNextSentence(NextSentenceScorer, BertTask):
     """A model that predicts whether the second text of a pair follows the first, as in BERT's pre-training.
 
     ALBERT's head predicts whether two consecutive texts are in order. The head comes with a pre-trained checkpoint;
@@ -44,13 +43,10 @@ class BertNextSentence(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     kind = NextSentence()
-    VERB = "score"
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
-    SETTINGS = (DROPOUT,)
-    text_names = ("text", "text_pair")
 
     def __init__(
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
@@ -64,51 +60,14 @@ class BertNextSentence(BertTask):
         pooled = self.encoder(self.packed(inputs), training=training)["pooled_output"]
         return ops.cast(self.head(pooled, training=training), "float32")
 
-    @overload
-    def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...
-    @overload
-    def score(
-        self, text: Iterable[str], text_pair: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> np.ndarray: ...
-    def score(
-        self,
-        text: str | Iterable[str],
-        text_pair: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> float | np.ndarray:
-        """Computes the probability that a text follows another, for one pair or many.
-
-        Args:
-            text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            A float, 0 to 1; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
-        """
-        is_one, pairs = one_or_many(text, text_pair)
-        scores = _as_probabilities(self._by_length(pairs, batch_tokens, progress))
-        return float(scores[0]) if is_one else scores.astype(np.float32)
-
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
-    def answers(self, x: Texts, progress: bool | None = None) -> list[float]:
-        _, pairs = one_or_many(*columns_of(x))
-        return _as_probabilities(self._by_length(pairs, 1024, progress)).tolist()
-
-
-def _as_probabilities(outputs: list[np.ndarray]) -> np.ndarray:
-    """Converts the model's outputs for pairs, `[2]` each, to float64 `[pairs]`: nearly equal logits stay different."""
-    return ops.convert_to_numpy(_probability(np.reshape(outputs, (-1, 2)).astype(np.float64)))
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, 2]`, and `probability`, float32 `[batch]`."""
+        logits = self(inputs, training=False)
+        return {"logits": logits, "probability": _probability(logits)}
 
 
 def _probability(logits: Tensor) -> Tensor:

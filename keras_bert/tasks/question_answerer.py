@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,38 +12,43 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
+from keras_bert.answers.by_length import check_finite
+from keras_bert.answers.columns import Labels, Targets, Texts
+from keras_bert.answers.spans import (
+    NEVER,
+    NUM_BEST,
+    QUESTIONS_AT_A_TIME,
+    QuestionAnswerer,
+    SpanAnswer,
+    checked_questions,
+)
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import AnswerFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.progress import progress_bar
-from keras_bert.tasks.base.by_length import ByLength, check_batch_tokens, check_finite
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, check_top_k
-from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.heads.long_text import sequence_output
 from keras_bert.tasks.heads.spans import (
-    NEVER,
     answer_byte_span,
     best_spans,
-    checked_questions,
     rank_answers,
     read_contexts,
     row_lengths,
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
+from keras_bert.tasks.kinds.spans import Spans
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
-_NUM_BEST, _MAX_LENGTH, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
-_QUESTIONS_AT_A_TIME = 4096
+_MAX_LENGTH, _STRIDE = 384, 128  # run_squad.py's max_seq_length, doc_stride
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertQuestionAnswerer(BertTask):
+class BertQuestionAnswerer(QuestionAnswerer, BertTask):
     """A model that finds the answer to a question in a context.
 
     A context too long for a row is read in windows, and the answer is the best span of all windows. Windows overlap: an
@@ -73,17 +78,10 @@ class BertQuestionAnswerer(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
-    VERB = "answer"
     READS_WINDOWS = True
-    SETTINGS = (
-        Setting("max_answer_length", int),
-        Setting("no_answer_threshold", (float, None)),
-        DROPOUT,
-    )
     WINDOWS = (_MAX_LENGTH, _STRIDE)
-    text_names = ("question", "context")
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class BertQuestionAnswerer(BertTask):
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
-        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
+        self._by_length = GraphByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
 
     @classmethod
     def to_train(cls, settings: AnswerFiles, preset: str | Path, examples: Examples) -> ToTrain:
@@ -125,78 +123,6 @@ class BertQuestionAnswerer(BertTask):
         return ops.where(ops.expand_dims(packed["input_mask"], -1) > 0, logits, NEVER)  # padding holds no answer
 
     # -- From questions to answers
-
-    @overload
-    def answer(
-        self,
-        question: str,
-        context: str,
-        top_k: Literal[1] = 1,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> SpanAnswer: ...
-    @overload
-    def answer(
-        self,
-        question: Iterable[str],
-        context: Iterable[str],
-        top_k: Literal[1] = 1,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[SpanAnswer]: ...
-    @overload
-    def answer(
-        self,
-        question: str | Iterable[str],
-        context: str | Iterable[str],
-        top_k: int,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> Any: ...
-    def answer(
-        self,
-        question: str | Iterable[str],
-        context: str | Iterable[str],
-        top_k: int = 1,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> SpanAnswer | list[SpanAnswer] | list[list[SpanAnswer]]:
-        """Answers a question from its context, or many questions.
-
-        Args:
-            question, context: two str, or two lists of the same length.
-            top_k: the number of answers, at most 20.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first. A dict has:
-
-            - `answer`: the text, `context[start:end]`; empty for "no answer", see `no_answer_threshold`.
-            - `start`, `end`: the answer's offsets in characters (code points); 0 and 0 for "no answer".
-            - `score`: the start logit plus the end logit.
-            - `probability`: 0 to 1, a softmax over the 20 best scores.
-            - `no_answer_score`: the score of "no answer" minus the score of the best answer; the same for all answers
-              to a question. The score of "no answer" is the start logit plus the end logit of `[CLS]`, in the window
-              where this sum is lowest.
-
-        Raises:
-            TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, `top_k`
-                is not 1 to 20, or an output is not finite, which a damaged model may cause.
-        """
-        check_top_k(top_k, _NUM_BEST)
-        check_batch_tokens(batch_tokens)
-        warn_if_untrained(self)
-        is_one = False
-        if isinstance(question, str) and isinstance(context, str):
-            is_one, question, context = True, [question], [context]
-        questions, contexts = checked_questions(question, context)
-        answers: list[list[SpanAnswer]] = []
-        with progress_bar(0, "windows", progress) as bar:
-            for first in range(0, len(questions), _QUESTIONS_AT_A_TIME):
-                chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
-                answers.extend(self._answers(questions[chunk], contexts[chunk], top_k, batch_tokens, bar))
-        results = answers if top_k > 1 else [ranked[0] for ranked in answers]
-        return results[0] if is_one else results
 
     def _answers(
         self, questions: list[str], contexts: list[str], top_k: int, batch_tokens: int, bar: tqdm
@@ -224,8 +150,8 @@ class BertQuestionAnswerer(BertTask):
         positions = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
         positions = tf.minimum(positions, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
         token_logits = tf.gather(logits, positions, batch_dims=1)  # [windows, tokens, 2]
-        spans = best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, _NUM_BEST)
-        no_answer = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _NUM_BEST, axis=1)  # [windows, 20], of [CLS]
+        spans = best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, NUM_BEST)
+        no_answer = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), NUM_BEST, axis=1)  # [windows, 20], of [CLS]
         starts, ends = (tf.cast(each, no_answer.dtype) for each in (spans.starts, spans.ends))
         return tf.stack([spans.scores, starts, ends, no_answer], axis=-1)  # [windows, 20, 4]
 
@@ -283,8 +209,8 @@ class BertQuestionAnswerer(BertTask):
             raise ValueError(f"got {counted(questions, 'question')}, but answers to {len(y):,}")
         byte_spans = [answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
         chunks = []
-        for first in range(0, len(questions) or 1, _QUESTIONS_AT_A_TIME):
-            chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
+        for first in range(0, len(questions) or 1, QUESTIONS_AT_A_TIME):
+            chunk = slice(first, first + QUESTIONS_AT_A_TIME)
             tokenized = read_contexts(self.preprocessor, as_strings(questions[chunk]), as_strings(contexts[chunk]))
             targets, without_tokens = span_targets(
                 self.preprocessor, tokenized, *np.array(byte_spans[chunk], np.int64).reshape(-1, 2).T
@@ -312,7 +238,3 @@ class BertQuestionAnswerer(BertTask):
     @property
     def kind(self) -> Spans:
         return Spans(self.no_answer_threshold)
-
-    def answers(self, x: Texts, progress: bool | None = None) -> list[list[SpanAnswer]]:
-        """Finds the two best answers to each question. The best may be "no answer"."""
-        return self.answer(*x, top_k=2, progress=progress)

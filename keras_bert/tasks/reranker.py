@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import (
+    Labels,
+    Targets,
+    Texts,
+    checked_labels,
+)
+from keras_bert.answers.ranking import Reranker, check_pairs
 from keras_bert.choices import RANKING_LOSSES, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import (
-    Inputs,
-    Labels,
-    Pair,
-    Targets,
-    Texts,
-    as_arrays,
-    check_top_k,
-    checked_labels,
-    columns_of,
-    one_or_many,
-)
-from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.base.storable import DROPOUT, Setting, warn_if_untrained
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs, as_arrays
+from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, tokenize_lists
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.losses import ranking_losses
@@ -40,16 +35,8 @@ from keras_bert.text.packing import count_tokens
 _ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 
-class RankedPassage(TypedDict):
-    """A passage that answers a query: its place in the passages, its score and its text."""
-
-    index: int
-    score: float
-    text: str
-
-
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertReranker(BertTask):
+class BertReranker(Reranker, BertTask):
     """A cross-encoder: a model that reads a query and a passage together, and scores how well the passage answers.
 
     It is exact and slow. Let a vector search find some hundred candidates, and rank these with the reranker.
@@ -79,12 +66,9 @@ class BertReranker(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
     kind = Ranking()
-    VERB = "score"
-    SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
-    text_names = ("text", "text_pair")
 
     def __init__(
         self,
@@ -111,106 +95,12 @@ class BertReranker(BertTask):
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
-            _check_pairs(isinstance(inputs, tuple | list))
+            check_pairs(isinstance(inputs, tuple | list))
             inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
         logits, passages = logits_of_lists(self.encoder, self.head, inputs, training)
         if self.labels is not None:
             logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
-
-    @overload
-    def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...
-    @overload
-    def score(
-        self, text: Iterable[str], text_pair: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> np.ndarray: ...
-    def score(
-        self,
-        text: str | Iterable[str],
-        text_pair: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> float | np.ndarray:
-        """Scores how well a passage answers a query, for one pair or many.
-
-        Args:
-            text, text_pair: the query and the passage: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            A float; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
-        """
-        warn_if_untrained(self)
-        is_one, pairs = one_or_many(text, text_pair)
-        scores = self.scores_of(self._logits(pairs, batch_tokens, progress))
-        return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
-
-    @overload
-    def rank(
-        self,
-        query: str,
-        passages: Iterable[str],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[RankedPassage]: ...
-    @overload
-    def rank(
-        self,
-        query: Iterable[str],
-        passages: Iterable[Iterable[str]],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[list[RankedPassage]]: ...
-    def rank(
-        self,
-        query: str | Iterable[str],
-        passages: Iterable[str] | Iterable[Iterable[str]],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[RankedPassage] | list[list[RankedPassage]]:
-        """Ranks passages by how well they answer a query: by their logits, as equal scores may have different ones.
-
-        Args:
-            query: a str, or many.
-            passages: a list of str; for many queries, one such list for each.
-            top_k: the number of best passages to return; by default all.
-            batch_tokens, progress: see `score`.
-
-        Returns:
-            A list of dicts, the best passage first: its `index` in `passages`, its `score`, and its `text`. For many
-            queries, a list of these.
-
-        Raises:
-            TypeError, ValueError: as `score`; or `top_k` is less than 1.
-        """
-        if top_k is not None:
-            check_top_k(top_k)
-        warn_if_untrained(self)
-        is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
-        pairs = [Pair(each, text) for each, texts in zip(queries, lists, strict=True) for text in texts]
-        logits = self._logits(pairs, batch_tokens, progress)
-        scores, ranked, first = ops.convert_to_numpy(self.scores_of(logits)).tolist(), [], 0
-        for texts in lists:
-            order = np.argsort(-logits[first : first + len(texts)], kind="stable")[:top_k].tolist()
-            ranked.append([RankedPassage(index=each, score=scores[first + each], text=texts[each]) for each in order])
-            first += len(texts)
-        return ranked[0] if is_one else ranked
-
-    def _logits(
-        self, pairs: Iterable[str] | list[Pair], batch_tokens: int = 1024, progress: bool | None = False
-    ) -> np.ndarray:
-        """Computes the logits of pairs, float32 `[pairs]`."""
-        return np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
 
     def scores_of(self, logits: Tensor) -> Tensor:
         """Converts logits to scores of the same shape, float32. High logits have equal scores after a sigmoid."""
@@ -235,11 +125,6 @@ class BertReranker(BertTask):
 
     # -- Training on pairs, or on lists: queries, and columns of passages
 
-    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
-        columns = columns_of(x, None)
-        _check_pairs(len(columns) > 1)
-        return columns
-
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
             return as_arrays(x), self.kind.targets_of(self.columns(x), y)
@@ -254,18 +139,3 @@ class BertReranker(BertTask):
         if len(segments) == 2:
             return super().batch(segments, targets)
         return pack_lists(self.preprocessor.pack, segments), targets
-
-    def answers(self, x: Texts, progress: bool | None = None) -> list[float | list[float]]:
-        """Computes the logit of each pair; for lists, those of all passages of each query."""
-        warn_if_untrained(self)
-        queries, *passages = self.columns(x)
-        logits = [self._logits(one_or_many(queries, each)[1], progress=progress) for each in passages]
-        return (logits[0] if len(logits) == 1 else np.stack(logits, axis=1)).tolist()
-
-
-def _check_pairs(are_pairs: bool) -> None:
-    if not are_pairs:
-        raise ValueError(
-            "this model takes pairs, a query and a passage: a tuple of two, (queries, passages), or of a table also a "
-            "text_pair_column"
-        )

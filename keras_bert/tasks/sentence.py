@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,24 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Labels, Targets, Texts
+from keras_bert.answers.similarity import SentenceEncoder, are_text_numbers
 from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
-from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
 from keras_bert.data.task_files import EmbedFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Preset, sentence_transformers
+from keras_bert.formats import Preset
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
-from keras_bert.tasks.base.storable import Part, Setting
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs, as_arrays
+from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
 from keras_bert.tasks.heads.pooling import pooled
-from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
+from keras_bert.tasks.kinds.similarity import Similarity
 from keras_bert.tasks.losses import sentence_losses
-from keras_bert.tasks.losses.sentence_losses import are_text_numbers
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -38,7 +38,7 @@ from keras_bert.text.strings import as_strings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSentenceEncoder(BertTask):
+class BertSentenceEncoder(SentenceEncoder, BertTask):
     """A model that embeds texts as vectors, so that the `similarity` of two vectors measures how close the texts are.
 
     Use it for search, clustering and near-duplicates, where each text is encoded once. To score few pairs more
@@ -84,23 +84,9 @@ class BertSentenceEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
-    SETTINGS = (
-        Setting("pooling", str),
-        Setting("normalize", bool),
-        Setting("dense", (dict, None), lambda model: _dense_settings(model.dense)),
-        Setting("prompts", (dict, None)),
-        Setting("default_prompt", (str, None)),
-        Setting("include_prompt", bool),
-        Setting("column_prompts", (list, None)),
-        Setting("truncate_dim", (int, None)),
-        Setting("matryoshka_dimensions", (list, None)),
-        Setting("similarity", str),
-        Setting("window_pooling", str),
-    )
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
-    VERB = "encode"
     COMPARES_TEXTS = True
     READS_WINDOWS = True
 
@@ -148,7 +134,7 @@ class BertSentenceEncoder(BertTask):
         self.truncate_dim = truncate_dim
         self.matryoshka_dimensions = matryoshka_dimensions and list(matryoshka_dimensions)
         compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731
-        self._by_length = ByLength(preprocessor, compute, self._graphs)
+        self._by_length = GraphByLength(preprocessor, compute, self._graphs)
         self.built = True
 
     @classmethod
@@ -174,27 +160,6 @@ class BertSentenceEncoder(BertTask):
         size = self.encoder.config.hidden_size if self.dense is None else self.dense.units
         return self.truncate_dim or size
 
-    def prompt_text(self, name: str | None) -> str:
-        """Returns the text of a prompt.
-
-        Args:
-            name: of the prompt; None: the default prompt; "": no prompt.
-
-        Raises:
-            TypeError: the name is not a str.
-            ValueError: there is no such prompt.
-        """
-        name = self.default_prompt if name is None else name
-        names = ", ".join(self.prompts) or "no prompts"
-        if not isinstance(name, str | None):
-            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {names}")
-        sentence_transformers.check_prompt(name, self.prompts)
-        return self.prompts[name] if name else ""
-
-    def _column_prompt(self, column: int) -> str:
-        names = self.column_prompts or [None]
-        return self.prompt_text(names[min(column, len(names) - 1)])
-
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, tuple | list):
             # Packed inputs do not show which prompt they hold, so the pooling leaves none out.
@@ -211,11 +176,6 @@ class BertSentenceEncoder(BertTask):
             vectors = functools.partial(self._encode_packed, skipped=self._count_skipped(prompt), training=training)
             packed_columns.append(Column(self.packed(_prepend(prompt, texts)), vectors, self.vector_size))
         return packed_columns
-
-    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
-        """Encodes texts with the prompt of a column, which is numbered from 0."""
-        prompt = self._column_prompt(number)
-        return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
 
     def _encode_packed(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
         """Encodes packed inputs as vectors. The pooling leaves out the first `skipped` tokens."""
@@ -246,22 +206,9 @@ class BertSentenceEncoder(BertTask):
         vectors = vectors[:, : self.truncate_dim]
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
-    def _count_skipped(self, prompt: str) -> int:
-        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
-
-        Raises ValueError if the prompt leaves no room for a text, and no window follows: all vectors would be equal.
-        """
-        longest = self.preprocessor.longest
-        if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
-            return 0  # ASCII has at most as many tokens as characters
+    def _count_tokens(self, prompt: str) -> int:
         with tf.init_scope():
-            first = 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
-        if first + 1 >= longest and self.preprocessor.stride is None:
-            raise ValueError(
-                f"the prompt {prompt!r:.60} has {counted(first - 1, 'token')}, which leaves no room for texts in rows "
-                f"of {longest}; use a shorter prompt, or longer rows"
-            )
-        return 0 if self.include_prompt else first
+            return len(self.preprocessor.tokenizer.tokenize(prompt))
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it.
@@ -278,56 +225,16 @@ class BertSentenceEncoder(BertTask):
         hidden = self.encoder(inputs, training=False)["sequence_output"]
         return {"embedding": self._pool(hidden, inputs["input_mask"]), "sequence_output": hidden}
 
-    def encode(
-        self,
-        text: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-        prompt: str | None = None,
-    ) -> np.ndarray:
-        """Encodes a text, or any number of texts, in batches of similar length, which need little padding.
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        leaves_out = not self.include_prompt and any(self.prompts.values())
+        if not leaves_out and self.preprocessor.stride is None:
+            return {}
+        return {"sequence_output": (None, None, self.encoder.config.hidden_size), "input_mask": (None, None)}
 
-        Args:
-            text: a str, or many: a list or any iterable, read lazily.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own. The default
-                fits a CPU's caches; use more on a GPU.
-            progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
-                takes longer than a second, elsewhere a line a minute.
-            prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
-                prompt.
-
-        Returns:
-            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order of the texts.
-
-        Raises:
-            TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than 1; there is no such prompt, or it leaves no room for texts; or a
-                vector is not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
-        """
-        is_one, texts = one_or_many(text)
-        prompt = self.prompt_text(prompt)
-        rows = self._by_length(texts, batch_tokens, progress, prompt, skipped=self._count_skipped(prompt))
-        vectors = self._stack(rows)
-        return vectors[0] if is_one else vectors
-
-    def _stack(self, rows: list[np.ndarray]) -> np.ndarray:
-        return np.stack(rows) if rows else np.zeros((0, self.vector_size), np.float32)
-
-    def encode_counted(
-        self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
-    ) -> tuple[np.ndarray, int]:
-        """Encodes texts as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
-
-        Returns:
-            float32 `[number of texts, vector_size]`, and the number of truncated texts.
-        """
-        prompt = self.prompt_text(prompt)
-        skipped = self._count_skipped(prompt)
-        rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
-        return self._stack(rows), truncated
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `embedding`, float32 `[batch, vector_size]`, of `sequence_output` and the mask of tokens to pool."""
+        return {"embedding": self._pool(inputs["sequence_output"], inputs["input_mask"])}
 
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 
@@ -347,30 +254,12 @@ class BertSentenceEncoder(BertTask):
         lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
-    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
-        return columns_of(x, None)
-
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if are_text_numbers(targets):  # numbered anew in the batch: small numbers are exact in a loss's float32
             _, numbers = tf.unique(tf.reshape(targets, [-1]))
             targets = tf.reshape(numbers, tf.shape(targets))
             targets = tf.ensure_shape(targets, [None, len(segments)])
         return tuple(self.preprocessor.pack(segment) for segment in segments), targets
-
-    def answers(self, x: Texts, progress: bool | None = None) -> list[TextVectors]:
-        """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
-        columns, by_column = [list(column) for column in columns_of(x, None)], []
-        for number, column in enumerate(columns):
-            texts = list(dict.fromkeys(column))
-            vectors = dict(zip(texts, self._encode_column(number, texts, progress), strict=True))
-            by_column.append([vectors[text] for text in column])
-        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
-        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
-
-    def kind_with(self, corpus: Sequence[str]) -> Similarity:
-        """Makes the kind whose `Score.details` also search further texts."""
-        texts = list(dict.fromkeys(corpus))
-        return Similarity(self.similarity, dict(zip(texts, self._encode_column(1, texts), strict=True)))
 
     # -- Files
 
@@ -410,12 +299,6 @@ def _checked_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
             raise TypeError(f"prompts have {name!r:.60}: {text!r:.60}; expected a name and a text, both str")
         check_characters(text, f"the prompt {name!r}")  # raises for half a surrogate pair, which cannot be saved
     return {str(name): text for name, text in prompts.items()}
-
-
-def _dense_settings(dense: keras.layers.Dense | None) -> dict[str, Any] | None:
-    if dense is None:
-        return None
-    return {"units": dense.units, "activation": dense.activation.__name__, "use_bias": dense.use_bias}
 
 
 def _make_dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, overload
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.tokens import SparseEncoder, WeightAnswers
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sparse_encoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Inputs, check_top_k, one_or_many
-from keras_bert.tasks.base.storable import Part, Setting
+from keras_bert.tasks.base.by_length import GraphByLength
+from keras_bert.tasks.base.columns import Inputs
+from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.masked_lm import TokenTexts
+from keras_bert.tasks.masked_lm import GraphTokenTexts, token_texts
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 
-class TokenWeights(Kind[dict[str, float]]):
+class TokenWeights(WeightAnswers, Kind[dict[str, float]]):
     """No labels; an answer is the weights of a text's tokens."""
-
-    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
-        return {"weights": answer}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSparseEncoder(BertTask):
+class BertSparseEncoder(SparseEncoder, BertTask):
     """A model that weights the tokens of the vocabulary: the tokens of a text, and others of similar meaning.
 
     Use it for search with an inverted index: most weights are 0, so the index can hold them. The similarity of two
@@ -66,17 +63,15 @@ class BertSparseEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: ByLength
+    _by_length: GraphByLength
 
-    VERB = "encode"
     kind = TokenWeights()
-    SETTINGS = (
-        Setting("pooling", str),
-        Setting("activation", str),
-        Setting("query_table", bool, lambda model: model.query_weights is not None),
-    )
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
-    PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
+    PARTS = (
+        Part(
+            "query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table", is_in_graph=False
+        ),
+    )
 
     def __init__(
         self,
@@ -92,9 +87,9 @@ class BertSparseEncoder(BertTask):
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.activation = activation
-        self._token_texts = TokenTexts(preprocessor.tokenizer)
+        self.token_texts = token_texts(preprocessor.tokenizer)
         compute = lambda segments, top_k: self._highest_weights(preprocessor.pack(segments), top_k)  # noqa: E731
-        self._by_length = ByLength(preprocessor, compute, self._graphs)
+        self._by_length = GraphByLength(preprocessor, compute, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.query_weights = None
@@ -115,93 +110,17 @@ class BertSparseEncoder(BertTask):
             return self._weights(ops.max(logits, axis=1, initial=0.0))
         return ops.sum(self._weights(logits), axis=1)
 
+    @property
+    def query_table(self) -> np.ndarray | None:
+        return None if self.query_weights is None else ops.convert_to_numpy(self.query_weights)
+
+    def _query_ids(self, texts: Iterable[str]) -> list[np.ndarray]:
+        return [*self.preprocessor.tokenizer.tokenize(as_strings(list(texts))).numpy()]
+
     def _weights(self, logits: Tensor) -> Tensor:
         """Converts logits of 0 or more to weights. 0 stays 0."""
         weights = ops.log1p(logits)
         return ops.log1p(weights) if self.activation == "log1p_relu" else weights
-
-    @overload
-    def encode(
-        self, text: str, top_k: int | None = None, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> dict[str, float]: ...
-    @overload
-    def encode(
-        self, text: Iterable[str], top_k: int | None = None, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[dict[str, float]]: ...
-    def encode(
-        self,
-        text: str | Iterable[str],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> dict[str, float] | list[dict[str, float]]:
-        """Computes the weights of tokens for a text, or for many.
-
-        Args:
-            text: a str, or many.
-            top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            A dict from token to weight, highest first; for many texts, a list of them. A WordPiece token keeps its
-            `##`.
-
-        Raises:
-            TypeError: a text is not a str.
-            ValueError: `top_k` is less than 1.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
-        """
-        if top_k is not None:
-            check_top_k(top_k)
-        is_one, texts = one_or_many(text)
-        rows = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        weights = self._by_token([row[row[:, 1] > 0] for row in rows])
-        return weights[0] if is_one else weights
-
-    @overload
-    def encode_query(self, text: str, top_k: int | None = None) -> dict[str, float]: ...
-    @overload
-    def encode_query(self, text: Iterable[str], top_k: int | None = None) -> list[dict[str, float]]: ...
-    def encode_query(
-        self, text: str | Iterable[str], top_k: int | None = None
-    ) -> dict[str, float] | list[dict[str, float]]:
-        """Computes the weights of tokens for a query, or for many: by the table, or as `encode` if there is none.
-
-        Arguments, results, errors and warnings are those of `encode`. `[CLS]` and `[SEP]` are not among the tokens.
-
-        Example:
-            >>> from keras_bert import BertConfig
-            >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-            >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor, query_table=True)
-            >>> model.encode_query("a film")
-            {'a': 1.0, 'film': 1.0}
-        """
-        if self.query_weights is None:
-            return self.encode(text, top_k)
-        if top_k is not None:
-            check_top_k(top_k)
-        is_one, texts = one_or_many(text)
-        table, longest = ops.convert_to_numpy(self.query_weights), self.preprocessor.longest
-        segments = self.preprocessor.tokenizer.tokenize(as_strings(list(texts))).numpy()
-        if truncated := sum(len(ids) > longest for ids in segments):
-            warnings.warn(f"queries truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)
-        rows = []
-        for ids in segments:
-            ids = np.unique(ids[:longest])
-            ids = ids[table[ids] != 0]
-            ids = ids[np.argsort(-table[ids], kind="stable")][:top_k]
-            rows.append(np.stack([ids.astype(np.float32), table[ids]], axis=-1))
-        weights = self._by_token(rows)
-        return weights[0] if is_one else weights
-
-    def _by_token(self, rows: list[np.ndarray]) -> list[dict[str, float]]:
-        """Converts ids and weights, float32 `[tokens, 2]` per text, to dicts from token to weight."""
-        entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        tokens = self._token_texts.decode(np.stack([entries[:, 0], np.ones(len(entries))], axis=1)).numpy()
-        pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
-        return [dict(next(pairs) for _ in row) for row in rows]
 
     def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tf.Tensor:
         """Finds the tokens of highest weight: ids (float32 holds them) and weights, float32 `[batch, tokens, 2]`."""
@@ -218,11 +137,11 @@ class BertSparseEncoder(BertTask):
         The highest weights come first. Rows of texts with fewer tokens are padded with "" and 0.
         """
         highest = self._highest_weights(text, None)
-        return {"tokens": self._token_texts.decode(highest), "weights": highest[..., 1]}
+        return {"tokens": GraphTokenTexts(self.token_texts).decode(highest), "weights": highest[..., 1]}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `weights`, float32 `[batch, vocab_size]`."""
-        return {"weights": self(inputs, training=False)}
+        """Computes `weights` of the tokenizer's vocabulary, float32 `[batch, vocab_size]`."""
+        return {"weights": self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]}
 
     # -- Files
 

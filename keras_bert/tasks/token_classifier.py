@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Labels, Targets, Texts, checked_labels
+from keras_bert.answers.entities import scheme_of
+from keras_bert.answers.words import Tagger, check_sentences
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import TagFiles
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import BySentence, flat_tokens
-from keras_bert.tasks.base.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
-from keras_bert.tasks.base.storable import DROPOUT, Part, Setting
+from keras_bert.tasks.base.by_length import GraphBySentence, flat_tokens
+from keras_bert.tasks.base.columns import Inputs
+from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
-from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
 from keras_bert.tasks.heads.crf import CRF
 from keras_bert.tasks.heads.long_text import sequence_output, token_mask
-from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
+from keras_bert.tasks.kinds.words import IGNORED, WordLabels
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertTokenClassifier(BertTask):
+class BertTokenClassifier(Tagger, BertTask):
     """A model that predicts the label of each word, for named entities or parts of speech.
 
     A word's label is that of its first token, as in the paper; training ignores the other tokens.
@@ -43,7 +42,7 @@ class BertTokenClassifier(BertTask):
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
             label of a word comes from the window where it has the most context.
         labels: those of a scheme for entities, such as BIO ("O", "B-PER", "I-PER", ...), BIOES, BILOU or BMES, see
-            `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
+            `answers.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
         crf: True adds a `CRF`, in which the labels of a sentence depend on each other. Training maximizes the
             likelihood of whole sentences. An answer is the best path without transitions that the labels' scheme
@@ -70,17 +69,11 @@ class BertTokenClassifier(BertTask):
 
     preprocessor: BertPreprocessor
     kind: WordLabels
-    _by_length: BySentence
+    _by_length: GraphBySentence
 
-    VERB = "entities"
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels",)
-    SETTINGS = (
-        Setting("labels", list),
-        DROPOUT,
-        Setting("crf", (bool, str), lambda model: bool(model.crf) and (model.crf.scheme or True), is_left_out=True),
-    )
-    PARTS = (Part("crf", lambda model: model.crf and model.crf.weights),)
+    PARTS = (Part("crf", lambda model: model.crf and model.crf.weights, is_in_graph=False),)
 
     def __init__(
         self,
@@ -107,7 +100,7 @@ class BertTokenClassifier(BertTask):
             self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
             self.crf.build()
         self.kind = WordLabels(labels, self.crf)
-        self._by_length = BySentence(
+        self._by_length = GraphBySentence(
             preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1), self._graphs
         )
 
@@ -122,95 +115,9 @@ class BertTokenClassifier(BertTask):
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
         return ops.cast(self.head(hidden, training=training), "float32")
 
-    @overload
-    def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
-    @overload
-    def tag(
-        self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[list[WordAnswer]]: ...
-    def tag(
-        self,
-        words: Sequence[str] | Iterable[Sequence[str]],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[WordAnswer] | list[list[WordAnswer]]:
-        """Predicts the label of each word of a sentence, or of many sentences.
-
-        Args:
-            words: a sentence, as a list of words; or many.
-            batch_tokens, progress: see `BertClassifier.classify`.
-
-        Returns:
-            For a sentence, a list with a dict for each word: `word`, `label`, and `probability`, 0 to 1. For truncated
-            words, `label` and `probability` are None; with windows, no word is truncated. For many sentences, a list of
-            such lists.
-
-        Raises:
-            TypeError, ValueError: a sentence is not a list of str, or an output is not finite, which a damaged model
-                may cause.
-
-        Warns:
-            UserWarning: the number of truncated words.
-        """
-        if isinstance(words, str | bytes):
-            raise TypeError(f"words is a single {type(words).__name__}; pass a list of words, or see entities")
-        words = as_list(words, "words", "word")
-        is_one = bool(words) and all(isinstance(word, str) for word in words)
-        sentences = check_sentences([words] if is_one else words)
-        results, _ = self._by_length.counted(sentences, batch_tokens, progress)
-        answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
-        if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
-            message = f"truncated words without a label: {truncated:,}; long_text='windows' labels all words"
-            warnings.warn(message, stacklevel=2)
-        return answers[0] if is_one else answers
-
-    @overload
-    def entities(self, text: str, batch_tokens: int = 1024, progress: bool | None = None) -> list[EntityAnswer]: ...
-    @overload
-    def entities(
-        self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[list[EntityAnswer]]: ...
-    def entities(
-        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
-        """Finds the entities in a text, or in many texts, with their offsets.
-
-        `text.words.find_words` splits a text into words, and `tasks.entities.find_entities` finds the entities in the
-        words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one entity.
-        Without "O", as for parts of speech, each word is an entity.
-
-        Args:
-            text: a str, or many.
-            batch_tokens, progress: as for `tag`.
-
-        Returns:
-            For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
-            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over the entity's words. For
-            many texts, a list of such lists.
-
-        Raises:
-            TypeError, ValueError: a text is not a str.
-
-        Warns:
-            UserWarning: the number of truncated words.
-        """
-        is_one, texts = one_or_many(text)
-        texts = list_of_str(texts)
+    def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
         _, starts, ends = find_words(as_strings(texts))
-        offsets = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
-        words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
-        tagged = self.tag(words, batch_tokens, progress)
-        scheme = self.kind.scheme([])
-        entities = [locate_entities(*each, scheme) for each in zip(texts, offsets, tagged, strict=True)]
-        return entities[0] if is_one else entities
-
-    def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
-        """Makes answers from float `[padded words, 2]`: the index and the probability of each word's label."""
-        answers: list[WordAnswer] = []
-        for word, (index, probability) in zip(words, best, strict=False):
-            label, probability = (self.labels[int(index)], float(probability)) if index >= 0 else (None, None)
-            answers.append({"word": word, "label": label, "probability": probability})
-        return answers
+        return [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
 
     def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Predicts the best label of each word of `flat_tokens`, and its probability, float32 `[batch, words]` each.
@@ -255,19 +162,12 @@ class BertTokenClassifier(BertTask):
         }
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
+        """Computes `logits` and, without a CRF, `probabilities`, float32 `[batch, seq_length, labels]` each, of tokens.
 
-        Raises:
-            ValueError: the model has a CRF. It labels sentences of words, and packed inputs do not show where words
-                begin.
+        A CRF labels the words of a sentence together, and packed inputs do not show where words begin.
         """
-        if self.crf is not None:
-            raise ValueError(
-                "a CRF labels the words of a sentence together, and packed inputs do not show where words begin; use "
-                "export serving, or train without crf"
-            )
         logits = self(inputs, training=False)
-        return {"logits": logits, "probabilities": ops.softmax(logits)}
+        return {"logits": logits} if self.crf is not None else {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes labelled sentences.
@@ -330,9 +230,6 @@ class BertTokenClassifier(BertTask):
         columns = (y, y_pred, _weights_of_words(sample_weight, y))
         word_columns = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *word_columns)
-
-    def answers(self, x: Collection[Sequence[str]], progress: bool | None = None) -> list[list[WordAnswer]]:
-        return self.tag(x, progress=progress)
 
 
 def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:

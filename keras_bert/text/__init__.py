@@ -3,9 +3,14 @@
 import importlib
 from typing import TYPE_CHECKING
 
-import keras
-
 from keras_bert.extras import needing_tensorflow_text
+
+if TYPE_CHECKING:
+    from keras_bert.text.bytepair import BytePairTokenizer
+    from keras_bert.text.learning import learn_vocabulary
+    from keras_bert.text.preprocessor import BertPreprocessor, load_tokenizer
+    from keras_bert.text.sentencepiece import SentencePieceTokenizer
+    from keras_bert.text.wordpiece import WordPieceTokenizer
 
 __all__ = [
     "BertPreprocessor",
@@ -17,6 +22,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BertPreprocessor": "keras_bert.text.preprocessor",
     "BytePairTokenizer": "keras_bert.text.bytepair",
     "SentencePieceTokenizer": "keras_bert.text.sentencepiece",
     "WordPieceTokenizer": "keras_bert.text.wordpiece",
@@ -24,23 +30,19 @@ _HOMES = {
     "load_tokenizer": "keras_bert.text.preprocessor",
 }
 
-if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
-    with needing_tensorflow_text("keras_bert.text"):
-        from keras_bert.text.bytepair import BytePairTokenizer
-        from keras_bert.text.learning import learn_vocabulary
-        from keras_bert.text.preprocessor import BertPreprocessor, load_tokenizer
-        from keras_bert.text.sentencepiece import SentencePieceTokenizer
-        from keras_bert.text.wordpiece import WordPieceTokenizer
-else:
-    from keras_bert.text.array_preprocessor import ArrayPreprocessor as BertPreprocessor
-
 
 def __getattr__(name: str) -> object:
-    """Imports a class or function that needs TensorFlow at its first use, on other backends."""
+    """Imports a public name at its first use: the array preprocessor needs no TensorFlow, and no Keras."""
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.text' has no attribute {name!r}")
+    home, known_as = _HOMES[name], name
+    if name == "BertPreprocessor":
+        import keras
+
+        if keras.backend.backend() != "tensorflow":
+            home, known_as = "keras_bert.text.array_preprocessor", "ArrayPreprocessor"
     with needing_tensorflow_text(name):
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(importlib.import_module(home), known_as)
 
 
 def __dir__() -> list[str]:

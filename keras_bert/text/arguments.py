@@ -10,10 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 _COLUMNS = 5  # names of columns in a message
+# White space, as `strings.SPACES` names it for RE2.
+SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 def check_many(many: object, name: str = "texts", item: str = "text") -> None:
     """Raises TypeError or ValueError unless an argument is an iterable of one dimension, with an order."""
+    if isinstance(many, list):
+        return
     kind = type(many).__name__
     if isinstance(many, str | bytes):
         raise TypeError(f"{name} is a single {kind}; pass a list: [{item}]")
@@ -39,16 +43,24 @@ def check_many(many: object, name: str = "texts", item: str = "text") -> None:
         raise TypeError(f"{name} is {many!r:.60} ({kind}); expected a {item}, or many: a list") from None
 
 
-def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") -> list[str]:
-    """Checks that all items are str, and returns them as a list. Raises as `check_many`."""
+def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text", first: int = 0) -> list[str]:
+    """Checks that all items, the first of which has the number `first`, are str. Raises as `check_many`."""
     check_many(many, name, item)
     items = list(many)
-    for number, each in enumerate(items):
+    for number, each in enumerate(items, first):
         if not isinstance(each, str):
             as_str = "decode()" if isinstance(each, bytes) else "numpy().decode()" if hasattr(each, "numpy") else None
             advice = f"; pass {item}.{as_str}" if as_str else ""
             raise TypeError(f"{item} {number} (from 0) is {each!r:.60} ({type(each).__name__}), not a str{advice}")
     return items
+
+
+def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
+    """Makes the error for a text that UTF-8 cannot encode."""
+    return ValueError(
+        f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
+        f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
+    )
 
 
 def columns_of_table(many: object) -> list[str] | None:

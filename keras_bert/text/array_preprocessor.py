@@ -1,155 +1,131 @@
-"""Turns texts into the inputs of an encoder on Keras's JAX and PyTorch backends, without TensorFlow."""
+"""Turns texts into the inputs of an encoder without TensorFlow: for exports, and on Keras's other backends."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keras_bert.extras import import_extra
 from keras_bert.formats import Preset
-from keras_bert.formats.tokenizers import byte_pairs, wordpiece
-from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
-from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
+from keras_bert.text import array_packing
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.pairs import check_rows, kept_head, kept_tokens, room_of, row_settings
-from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
+from keras_bert.text.array_packing import Column, Windows, truncate
+from keras_bert.text.array_tokenizer import ArrayTokenizer, array_tokenizer
+from keras_bert.text.pairs import check_rows, room_of, row_settings
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-# The default arguments of the tokenizers, copied because their classes need TensorFlow.
-_WORDPIECE = {
-    "lowercase": True,
-    "strip_accents": None,
-    "split_on_cjk": True,
-    "max_chars_per_word": 200,
-    **{f"{name}_token": f"[{name.upper()}]" for name in ("unk", "cls", "sep", "pad", "mask")},
-    "separators": 1,
-    "second_type_id": 1,
-    "added_tokens": [],
-    "more_special_tokens": [],
-}
-_BYTE_PAIRS = {
-    "add_prefix_space": False,
-    **{"unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"},
-    **byte_pairs.ROBERTA_ARGUMENTS,
-}
+Texts = str | Sequence[str]
 
 
 class ArrayPreprocessor:
-    """The preprocessor on Keras's other backends. It makes the inputs of `BertPreprocessor`, as NumPy arrays.
+    """The preprocessor of exports, and on Keras's other backends: the inputs of `BertPreprocessor` as NumPy arrays.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts: a list of str; or a tuple of two, for pairs; or
     one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions. For the arguments, the
     results and the errors, see `BertPreprocessor`.
+
+    Attributes:
+        tokenizer: the `ArrayTokenizer`.
+        tokenize, tokenize_with_offsets, tokenize_words, vocabulary, includes_space, special_ids, pad_token_id,
+            mask_token, mask_token_id, pair_format: those of the tokenizer.
     """
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
-        pad_token_id: int,
+        tokenizer: ArrayTokenizer,
         sequence_length: int | None = 128,
+        truncation: str = "longest_first",
         pad_to_multiple_of: int = 1,
         max_sequence_length: int = 512,
-        truncation: str = "longest_first",
+        stride: int | None = None,
     ) -> None:
-        check_rows(sequence_length, truncation, pad_to_multiple_of, max_sequence_length, None)
+        check_rows(sequence_length, truncation, pad_to_multiple_of, max_sequence_length, stride)
         self.tokenizer = tokenizer
-        self.pad_token_id = pad_token_id
         self.sequence_length = sequence_length
+        self.truncation = truncation
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
-        self.truncation = truncation
+        self.stride = stride
+        self.tokenize, self.tokenize_words = tokenizer.tokenize, tokenizer.tokenize_words
+        self.tokenize_with_offsets = tokenizer.tokenize_with_offsets
+        self.vocabulary, self.special_ids = tokenizer.vocabulary, tokenizer.special_ids
+        self.includes_space, self.pair_format = tokenizer.includes_space, tokenizer.pair_format
+        self.pad_token_id, self.mask_token_id = tokenizer.pad_token_id, tokenizer.mask_token_id
+        self.mask_token = tokenizer.special_tokens["mask_token"]
 
     @property
     def longest(self) -> int:
         """The most tokens that a row may have, special tokens included."""
         return self.max_sequence_length if self.sequence_length is None else self.sequence_length
 
-    def __call__(self, texts: str | Sequence[str] | tuple[str | Sequence[str], ...]) -> dict[str, np.ndarray]:
+    def __call__(self, texts: Texts | tuple[Texts, ...]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
-        single = [column for column in columns if isinstance(column, str)]
+        single = [[column] for column in columns if isinstance(column, str)]
         if len(single) == len(columns):
-            return {name: values[0] for name, values in self(tuple([text] for text in single)).items()}
+            return {name: values[0] for name, values in self(tuple(single)).items()}
         columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got texts in columns of {[len(each) for each in columns]}; expected a pair")
-        special = self.tokenizer.encode("", "" if len(columns) == 2 else None)  # only special tokens: [CLS], [SEP], ...
-        room = room_of(self.longest, len(special.ids))
-        encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
-        segments = ([each.ids for each in row] for row in zip(*encoded, strict=True))
-        rows = [_pack_row(_truncate(row, room, self.truncation), special) for row in segments]
-        length = self.sequence_length
-        if length is None:
-            multiple = self.pad_to_multiple_of
-            length = max([3, *(len(ids) for ids, _ in rows)])
-            length = min((length + multiple - 1) // multiple * multiple, self.longest)
-        inputs = {name: np.zeros((len(rows), length), np.int32) for name in _NAMES}
-        inputs["input_word_ids"][:] = self.pad_token_id
-        for row, (ids, types) in enumerate(rows):
-            for name, values in zip(_NAMES, (ids, [1] * len(ids), types), strict=True):
-                inputs[name][row, : len(ids)] = values
+        segments = tuple(self.tokenize(column) for column in columns)
+        if self.stride is None:
+            return self.pack(segments)
+        split = self.windows(segments)
+        place = np.arange(len(split.rows)) - np.searchsorted(split.rows, split.rows)  # in the windows of a row
+        shape, padding = (len(columns[0]), place.max(initial=0) + 1), {"input_word_ids": self.pad_token_id}
+        inputs = {}
+        for name, values in self.pack(split.segments).items():
+            inputs[name] = np.full((*shape, values.shape[1]), padding.get(name, 0), np.int32)
+            inputs[name][split.rows, place] = values
         return inputs
+
+    def special_tokens(self, segments: int) -> int:
+        """Counts the special tokens in a row of one or two segments."""
+        return self.pair_format.special_tokens(segments)
+
+    def pack(self, segments: tuple[Column, ...]) -> dict[str, np.ndarray]:
+        """Packs tokenized texts into rows, truncated to `longest`. It makes no windows.
+
+        Args:
+            segments: the ids of each text, of one or two columns: from `tokenize`, or the segments of `windows`.
+
+        Returns:
+            A dict of int32 `[batch, seq_length]`, as from a call.
+
+        Raises:
+            ValueError: a row is too long, under `truncation="error"`; or rows have no room for special tokens.
+        """
+        rows = truncate(segments, self._room(segments), self.truncation)
+        tokenizer, multiple = self.tokenizer, self.pad_to_multiple_of
+        special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+        return array_packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, self.pair_format)
+
+    def windows(self, segments: tuple[Column, ...]) -> Windows:
+        """Splits the last text of each row into windows that fit, as `packing.windows` does, for `pack`.
+
+        Without a stride, each row is one window, which `pack` truncates.
+
+        Raises:
+            ValueError: rows have no room for windows.
+        """
+        room = self._room(segments)
+        if self.stride is None:
+            count = len(segments[0])
+            return Windows(np.arange(count), np.zeros(count, np.int64), segments)
+        if room < len(segments):
+            raise ValueError(f"rows of {self.longest} tokens have no room for windows over {len(segments)} texts")
+        return array_packing.windows(segments, room, self.stride)
+
+    def _room(self, segments: tuple[Column, ...]) -> int:
+        return room_of(self.longest, self.special_tokens(len(segments)))
 
     @classmethod
     def from_preset(
-        cls, handle: str | Path, special_tokens_in_text: bool = False, **overrides: Any
+        cls, handle: str | Path | Preset, special_tokens_in_text: bool | None = None, **overrides: Any
     ) -> ArrayPreprocessor:
         """Reads a preset's tokenizer; see `BertPreprocessor.from_preset`. Raises ImportError without `tokenizers`."""
-        preset = Preset(handle)
-        content, pad_token = _read_tokenizer_json(preset.tokenizer_files, special_tokens_in_text)
-        tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
-        tokenizer.encode_special_tokens = not special_tokens_in_text
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        preset.config.check_vocabulary(tokenizer.get_vocab_size(), False)
-        return cls(tokenizer, tokenizer.token_to_id(pad_token), **row_settings(preset, overrides))
-
-
-def _truncate(segments: list[list[int]], room: int, truncation: str) -> list[list[int]]:
-    """Shortens one or two segments to `room` tokens together; see `packing.truncate`."""
-    lengths = [len(each) for each in segments]
-    if sum(lengths) <= room:
-        return segments
-    if truncation == "error":
-        raise ValueError(f"a row has {sum(lengths)} tokens, the limit is {room}, and truncation is error")
-    shortened = []
-    for ids, kept in zip(segments, kept_tokens(lengths, room, truncation, np), strict=True):
-        head = int(kept_head(kept, len(ids), np) if truncation == "head_tail" else kept)
-        shortened.append([*ids[:head], *ids[len(ids) - (int(kept) - head) :]])
-    return shortened
-
-
-def _pack_row(segments: list[list[int]], special: Encoding) -> tuple[list[int], list[int]]:
-    """Puts one or two segments between the special tokens, and returns a row's ids and type ids."""
-    first, second = (*segments, [])[:2]
-    ids = [special.ids[0], *first, *special.ids[1:-1], *second, special.ids[-1]]
-    return ids, [0] * (1 + len(first)) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
-
-
-def _read_tokenizer_json(preset_files: TokenizerFiles, special_tokens_in_text: bool) -> tuple[dict[str, Any], str]:
-    """Reads or makes a preset's `tokenizer.json`, and reads its pad token."""
-    if preset_files.kind == "Unigram":
-        # It needs protobuf, as no other tokenizer does.
-        from keras_bert.formats.tokenizers import unigram
-
-        arguments = unigram.read_files(preset_files)
-        return unigram.json_for_texts(arguments, special_tokens_in_text)
-    if preset_files.kind == "BPE":
-        arguments = _BYTE_PAIRS | byte_pairs.read_files(preset_files)
-        ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
-        arguments["vocabulary"] = sorted(ids, key=ids.__getitem__)
-        arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
-        content = byte_pairs.tokenizer_json(arguments)
-    else:
-        arguments = _WORDPIECE | wordpiece.read_files(preset_files)
-        names = {name: arguments[name] for name in TOKENS}
-        added = [*arguments["added_tokens"], *arguments["more_special_tokens"]]
-        arguments["vocabulary"] = read_tokens(arguments["vocabulary"], names, added)
-        content = wordpiece.tokenizer_json(arguments)
-    return content, arguments["pad_token"]
+        with Preset.open(handle) as preset:
+            tokenizer = array_tokenizer(preset.tokenizer_files, special_tokens_in_text)
+            config, settings = preset.config, row_settings(preset, overrides)
+        config.check_vocabulary(tokenizer.vocabulary_size, False)
+        return cls(tokenizer, **settings)

@@ -12,12 +12,20 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats.tokenizers import byte_pairs
+from keras_bert.formats.tokenizers.byte_pairs import BytePairArguments
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
-from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
+from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import normalize_unless, numbers_of
 from keras_bert.text.tokenizer import KnownStrings, Tokenizer, Tokens, tokenize_around
-from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges
+from keras_bert.text.vocabulary import (
+    byte_symbols,
+    bytes_of_tokens,
+    check_merges,
+    describe_source,
+    read_ids,
+    read_merges,
+)
 from keras_bert.text.words import begins_run, find_run_starts, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
@@ -90,21 +98,21 @@ class BytePairTokenizer(Tokenizer):
         self,
         vocabulary: str | Path | Mapping[str, int] | Sequence[str],
         merges: str | Path | Sequence[str] | Sequence[tuple[str, str]],
-        add_prefix_space: bool = False,
-        special_tokens_in_text: bool = False,
-        unk_token: str = "<unk>",
-        cls_token: str = "<s>",
-        sep_token: str = "</s>",
-        pad_token: str = "<pad>",
-        mask_token: str = "<mask>",
-        more_special_tokens: Sequence[str] = (),
-        added_tokens: Sequence[str] = (),
-        normalization: str | None = None,
-        separators: int = ROBERTA_PAIRS.separators,
-        second_type_id: int = ROBERTA_PAIRS.second_type_id,
-        second_cls: bool = False,
-        split: str = "gpt2",
-        ignore_merges: bool = False,
+        add_prefix_space: bool = BytePairArguments.add_prefix_space,
+        special_tokens_in_text: bool = BytePairArguments.special_tokens_in_text,
+        unk_token: str = BytePairArguments.unk_token,
+        cls_token: str = BytePairArguments.cls_token,
+        sep_token: str = BytePairArguments.sep_token,
+        pad_token: str = BytePairArguments.pad_token,
+        mask_token: str = BytePairArguments.mask_token,
+        more_special_tokens: Sequence[str] = BytePairArguments.more_special_tokens,
+        added_tokens: Sequence[str] = BytePairArguments.added_tokens,
+        normalization: str | None = BytePairArguments.normalization,
+        separators: int = BytePairArguments.separators,
+        second_type_id: int = BytePairArguments.second_type_id,
+        second_cls: bool = BytePairArguments.second_cls,
+        split: str = BytePairArguments.split,
+        ignore_merges: bool = BytePairArguments.ignore_merges,
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
@@ -115,7 +123,6 @@ class BytePairTokenizer(Tokenizer):
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(TOKENS, names, strict=True))
-        symbols = byte_symbols()
         ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
         tokens = sorted(ids, key=ids.__getitem__)
         self.merges = read_merges(merges)
@@ -130,13 +137,9 @@ class BytePairTokenizer(Tokenizer):
         self.pair_format = PairFormat(separators, second_type_id, second_cls)
         self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
 
-        byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
-        token_bytes = [
-            token.encode() if token in added or token in special else _convert_to_bytes(token, byte_of)
-            for token in tokens
-        ]
+        token_bytes = bytes_of_tokens(tokens, {*added, *special})
         # Bytes without a token never occur in UTF-8, and the text is checked to be UTF-8.
-        rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in symbols])
+        rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in byte_symbols()])
         with tf.init_scope(), tf.device("CPU"):
             self._token_bytes = tf.constant(token_bytes)  # the bytes of each token
             self._lengths = tf.strings.length(self._token_bytes)
@@ -219,14 +222,6 @@ class BytePairTokenizer(Tokenizer):
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"merges": [" ".join(pair) for pair in self.merges]}
-
-
-def _convert_to_bytes(token: str, byte_of: Mapping[str, int]) -> bytes:
-    """Turns a token's symbols into bytes. A special token may be written as plain text."""
-    try:
-        return bytes(map(byte_of.__getitem__, token))
-    except KeyError:
-        return token.encode()
 
 
 # -- Canonical composition (NFC) in the TensorFlow graph, and a map from composed bytes to original bytes.

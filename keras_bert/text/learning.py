@@ -24,10 +24,9 @@ from keras_bert.choices import VOCABULARIES, check_choice
 from keras_bert.data.table_formats import text_files
 from keras_bert.extras import import_extra
 from keras_bert.progress import progress_bar
-from keras_bert.text.arguments import check_many
+from keras_bert.text.arguments import check_many, lone_surrogate
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import CompatibilityNormalizer, SentencePieceTokenizer
-from keras_bert.text.strings import lone_surrogate
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.text.wordpiece import BertNormalizer, WordPieceTokenizer

@@ -8,6 +8,9 @@ from numbers import Integral
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.formats.tokenizers.byte_pairs import BytePairArguments
+from keras_bert.formats.tokenizers.wordpiece import WordPieceArguments
+
 if TYPE_CHECKING:
     from keras_bert.formats import Preset
 
@@ -34,8 +37,8 @@ class PairFormat:
         return 2 if segments == 1 else 2 + self.between
 
 
-BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # also of DistilBERT, ALBERT and ELECTRA
-ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # also of XLM-RoBERTa
+BERT_PAIRS = PairFormat(WordPieceArguments.separators, WordPieceArguments.second_type_id)
+ROBERTA_PAIRS = PairFormat(BytePairArguments.separators, BytePairArguments.second_type_id)
 
 
 def kept_tokens(lengths: Sequence[Any], room: Any, truncation: str, library: ModuleType) -> list[Any]:

@@ -16,17 +16,15 @@ from keras_bert import undocumented
 from keras_bert.formats.tokenizers import unigram
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BYTE,
-    CONTROL,
     FAMILIES,
     NO_NUL,
     ODD_SPACES,
     SPACE,
-    UNKNOWN,
-    UNUSED,
     USER_DEFINED,
     combining_class,
     ends_in_comma,
     read_pieces,
+    tokens_in_no_text,
 )
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
@@ -127,7 +125,7 @@ class SentencePieceTokenizer(Tokenizer):
         special = {*usage.special_tokens.values(), *more_special_tokens}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
-        in_no_text = {each.piece for each in pieces if each.type in (UNKNOWN, CONTROL, UNUSED)} | {*usage.first}
+        in_no_text = tokens_in_no_text(pieces, family)
         self.special_ids |= {i for i, token in enumerate(vocabulary) if token in in_no_text}
 
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)

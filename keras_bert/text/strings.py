@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.arguments import check_many
+from keras_bert.text.arguments import check_many, lone_surrogate
 
 # Unicode's white space. RE2's \s is only ASCII's.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
@@ -63,14 +63,6 @@ def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
         tf.debugging.Assert(condition, [message, *values])
     elif not condition:
         raise ValueError(" ".join([message, *(str(number) for value in values for number in np.ravel(value))]))
-
-
-def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
-    """Makes the error for a text that UTF-8 cannot encode."""
-    return ValueError(
-        f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
-        f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
-    )
 
 
 def _make_error(texts: object, first: int) -> Exception:

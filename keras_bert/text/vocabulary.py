@@ -73,6 +73,15 @@ def byte_symbols() -> list[str]:
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
 
 
+def bytes_of_tokens(tokens: Sequence[str], as_text: Container[str]) -> list[bytes]:
+    """Lists the bytes of tokens of byte pairs. Special and added tokens, `as_text`, are written as plain text."""
+    byte_of = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
+    return [
+        token.encode() if token in as_text or not byte_of.keys() >= {*token} else bytes(map(byte_of.__getitem__, token))
+        for token in tokens
+    ]
+
+
 def read_ids(
     vocabulary: str | Path | Mapping[str, int] | Sequence[str],
     special_tokens: Mapping[str, str],

@@ -12,7 +12,8 @@ import tensorflow_text as tf_text
 
 from keras_bert.formats.tokenizers import wordpiece
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS, words_before
-from keras_bert.text.pairs import BERT_PAIRS, PairFormat
+from keras_bert.formats.tokenizers.wordpiece import WordPieceArguments
+from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows, tokenize_around
 from keras_bert.text.vocabulary import describe_source, read_tokens
@@ -72,20 +73,20 @@ class WordPieceTokenizer(Tokenizer):
     def __init__(
         self,
         vocabulary: str | Path | Sequence[str],
-        lowercase: bool = True,
-        strip_accents: bool | None = None,
-        split_on_cjk: bool = True,
-        max_chars_per_word: int = 200,
-        special_tokens_in_text: bool = False,
-        unk_token: str = "[UNK]",
-        cls_token: str = "[CLS]",
-        sep_token: str = "[SEP]",
-        pad_token: str = "[PAD]",
-        mask_token: str = "[MASK]",
-        separators: int = BERT_PAIRS.separators,
-        second_type_id: int = BERT_PAIRS.second_type_id,
-        added_tokens: Sequence[str] = (),
-        more_special_tokens: Sequence[str] = (),
+        lowercase: bool = WordPieceArguments.lowercase,
+        strip_accents: bool | None = WordPieceArguments.strip_accents,
+        split_on_cjk: bool = WordPieceArguments.split_on_cjk,
+        max_chars_per_word: int = WordPieceArguments.max_chars_per_word,
+        special_tokens_in_text: bool = WordPieceArguments.special_tokens_in_text,
+        unk_token: str = WordPieceArguments.unk_token,
+        cls_token: str = WordPieceArguments.cls_token,
+        sep_token: str = WordPieceArguments.sep_token,
+        pad_token: str = WordPieceArguments.pad_token,
+        mask_token: str = WordPieceArguments.mask_token,
+        separators: int = WordPieceArguments.separators,
+        second_type_id: int = WordPieceArguments.second_type_id,
+        added_tokens: Sequence[str] = WordPieceArguments.added_tokens,
+        more_special_tokens: Sequence[str] = WordPieceArguments.more_special_tokens,
     ):
         if not 1 <= max_chars_per_word <= _MAX_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MAX_CHARS}")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.base.columns import Labels, Texts
+    from keras_bert.answers.columns import Labels, Texts
 
 # Rows are sorted by length within groups of this many batches. The lengths in a batch are then almost equal, and the
 # order of an epoch is still random.

@@ -14,11 +14,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.answers.columns import columns_of
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot, gradient_cache
-from keras_bert.tasks.base.columns import columns_of
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import AccumulatedBatch, Forward, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
@@ -32,7 +32,8 @@ from keras_bert.training.loop import Training, compile_model, monitors_loss
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.base.columns import Inputs, Targets
+    from keras_bert.answers.columns import Targets
+    from keras_bert.tasks.base.columns import Inputs
 
 # int64 [batch], row numbers -> a batch for `fit`, maybe with sample weights
 Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]]"

@@ -18,11 +18,11 @@ import tensorflow as tf
 from keras.callbacks import EarlyStopping, LambdaCallback, ModelCheckpoint, ReduceLROnPlateau
 
 from keras_bert import undocumented
+from keras_bert.answers import BASELINE
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.progress import progress_bar
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.base.task import BertTask
-from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor

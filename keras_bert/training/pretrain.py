@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from keras_bert import files
+from keras_bert.answers import BASELINE
 from keras_bert.data.table_formats import text_files
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
@@ -22,7 +23,6 @@ from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPret
 from keras_bert.pretraining.records import Records, baselines, write_records
 from keras_bert.progress import progress_bar
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
-from keras_bert.tasks.kinds import BASELINE
 from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import formats
+from keras_bert.answers import Score
 from keras_bert.choices import OBJECTIVES
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
@@ -21,7 +22,6 @@ from keras_bert.pretraining.corpus import check_documents
 from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
 from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_size, read_vocabulary
 from keras_bert.recipe import PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind, with_schedule
-from keras_bert.tasks.kinds import Score
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.training import distribution, report

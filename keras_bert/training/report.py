@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from keras_bert import files
+from keras_bert.answers import BASELINE, Score
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved
 from keras_bert.formats.model_card import Training, table
 from keras_bert.tasks.base.task import BertTask
-from keras_bert.tasks.kinds import BASELINE, Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from keras_bert.tasks.base.columns import Labels, Texts
+    from keras_bert.answers.columns import Labels, Texts
 
 Cell: TypeAlias = str | float | None  # a cell of a table; None: an empty one
 

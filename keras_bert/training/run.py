@@ -26,8 +26,8 @@ from keras_bert.training.batches import columns_in
 Log: TypeAlias = Callable[[str], Any]  # gets each line of progress
 
 if TYPE_CHECKING:
+    from keras_bert.answers.columns import Labels, Texts
     from keras_bert.pretraining.records import Records
-    from keras_bert.tasks.base.columns import Labels, Texts
     from keras_bert.tasks.base.task import BertTask
 
 # The names of digests in the settings of a run. Messages show only the names: a digest tells a reader nothing.

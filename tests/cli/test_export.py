@@ -136,6 +136,8 @@ def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
     assert "pass overwrite to replace it" in fails(*command, small_preset)
     lines = run(*command, small_preset, "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
+    lines = run(*command, small_preset, "--task", "fill", "--overwrite").stdout.splitlines()
+    assert lines[0].startswith("logits: at most ")
     assert fails(*command, classifier, "--overwrite", "--precision", "bfloat16").startswith("LiteRT does not support")
 
 

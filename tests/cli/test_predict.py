@@ -21,11 +21,11 @@ from keras_bert import (
     BertSparseEncoder,
     BertTokenClassifier,
 )
+from keras_bert.answers import metrics, vector_metrics
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 from keras_bert.data.tables import read_rows
-from keras_bert.tasks import metrics, registry
-from keras_bert.tasks.metrics import vector_metrics
+from keras_bert.tasks import registry
 
 from ..support import small
 from ..support.commands import KINDS, json_lines

@@ -278,6 +278,7 @@ WRONG = {  # a command -> what the message names
         for value, text in (("0.5", "is for question answerers"), ("nan", "--no-answer-threshold is nan"))
     },
     f"export onnx --preset {_MODEL} --encoder --no-answer-threshold 0.5 --output new": "hidden states",
+    f"export onnx --preset {_MODEL} --encoder --task fill --output new": "hidden states",
     "finetune answer --train squad.json --output new --no-answer-threshold inf": "--no-answer-threshold is inf",
     "summary bert-base --precision int8": "bert-base is a size",
     "vocab texts.txt --kind bytepair --size 9 --output new.txt": "bytepair",

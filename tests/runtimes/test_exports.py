@@ -10,10 +10,13 @@ import zipfile
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from keras_bert import (
     BertClassifier,
     BertConfig,
+    BertMaskedLM,
+    BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
     BertSentenceEncoder,
@@ -21,7 +24,7 @@ from keras_bert import (
 )
 from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
 from keras_bert.runtimes.comparison import check_differences, compare, sample
-from keras_bert.runtimes.export import PackedModel
+from keras_bert.runtimes.export import HeadModel, PackedModel
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -46,7 +49,10 @@ TASKS = {
     "words": (BertTokenClassifier, {"labels": ["O", "B-PER", "I-PER"]}, ("probabilities",)),
     "answers": (BertQuestionAnswerer, {"text": {"stride": 8}}, ("start_logits", "end_logits")),
     "ranks": (BertReranker, {}, ("score",)),
-    "sparse": (BertSparseEncoder, {}, ("weights",)),
+    "sparse": (BertSparseEncoder, {"query_table": True}, ("weights",)),
+    "path": (BertTokenClassifier, {"labels": ["O", "B-PER", "I-PER"], "crf": "BIO"}, ("logits",)),
+    "masks": (BertMaskedLM, {}, ("logits",)),
+    "follows": (BertNextSentence, {}, ("probability",)),
 }
 # An export compares itself with Keras. What differs by runtime are operations and shapes, so only families and tasks
 # with operations of their own go into each.
@@ -58,16 +64,18 @@ FAMILIES = {
     "gte-large-en-v1.5": {},
     "eurobert-610m": {"num_key_value_heads": 2, "head_dim": 12},
 }
-OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers"))
-CASES = [*(("onnx", task) for task in TASKS), *OTHERS]
+OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers", "masks"))
+CASES = [*(("onnx", task) for task in TASKS), *OTHERS, ("openvino", "path")]
 
 
 def made(task):
     kind, settings, _ = TASKS[task]
     if kind is BertSentenceEncoder:
         return vectors(num_layers=2, max_positions=512)
-    if kind is BertSparseEncoder:
-        return small.shaken(kind(small.encoder(num_layers=1), small.preprocessor()))
+    if kind in (BertSparseEncoder, BertMaskedLM):
+        tokenizer = small.tokenizer(special_tokens_in_text=kind is BertMaskedLM)
+        encoder = small.encoder(num_layers=1, vocab_size=len(small.VOCABULARY) + 8)  # rows without a token
+        return small.shaken(kind(encoder, small.preprocessor(tokenizer=tokenizer), **settings))
     return small.task(kind, **settings, config={"num_layers": 1})
 
 
@@ -172,6 +180,107 @@ def test_what_lies_beside_a_model(export_of):
     config = json.loads((directory / "config.json").read_text())
     assert config["id2label"] == {"0": "good", "1": "bad", "2": "so-so"}
     assert config["architectures"] == ["BertForSequenceClassification"]
+
+
+@pytest.mark.parametrize("task", ["path", "sparse", "classes"])
+def test_parts_that_are_not_in_the_graph_lie_beside_it(task, export_of):
+    model, directory = export_of("onnx", task)
+    weights = {"path": lambda: model.crf.weights, "sparse": lambda: [model.query_weights], "classes": list}[task]()
+    path = directory / "parts.safetensors"
+    found = load_file(path) if path.exists() else {}
+    assert found.keys() == {each.name for each in weights}
+    for each in weights:
+        np.testing.assert_array_equal(found[each.name], each)
+    assert ("parts.safetensors" in (directory / "README.md").read_text()) == bool(weights)
+    assert not (directory / "crf.safetensors").exists()
+
+
+def test_logits_and_weights_have_the_size_of_the_vocabulary(export_of):
+    for task, output in (("masks", "logits"), ("sparse", "weights")):
+        model, directory = export_of("onnx", task)
+        assert opened("onnx", directory)(rows(model, 2, 5))[output].shape[-1] == len(small.VOCABULARY)
+
+
+@functools.cache
+def made_with_head(kind):
+    """A model that reads windows, and one that leaves prompts out of the pooling."""
+    if kind == "windows":
+        return small.task(BertClassifier, ["bad", "fair", "good"], text={"stride": 8}, config={"num_layers": 1})
+    prompts = {"query": "the film : "}
+    return BertSentenceEncoder(
+        small.encoder(num_layers=1), small.preprocessor(), prompts=prompts, include_prompt=False, dense={"units": 5}
+    )
+
+
+@pytest.fixture(scope="module")
+def export_with_head(tmp_path_factory):
+    @functools.cache
+    def export(form, kind):
+        directory = tmp_path_factory.mktemp(f"{form}-{kind}") / "out"
+        outputs = [each.output for each in EXPORTS[form](made_with_head(kind), directory)]
+        return directory, outputs
+
+    return export
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_a_head_answers_what_a_caller_has_pooled(form, export_with_head):
+    directory, outputs = export_with_head(form, "windows")
+    assert "logits of the head" in outputs
+    model, run, head = (
+        made_with_head("windows"),
+        opened(form, directory),
+        RUNTIMES[form].open(directory / RUNTIMES[form].head),
+    )
+    text = "the film was very good , and the plot was dull and cold . " * 3
+    packed = {name: each[0].numpy() for name, each in model.preprocessor([text]).items()}  # [windows, seq_length]
+    features = run(packed)["features"]
+    assert len(features) > 2
+    np.testing.assert_allclose(head({"features": features.mean(axis=0)[None]})["logits"], model([text]), atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_a_head_leaves_a_prompt_out_of_the_pooling(form, export_with_head):
+    directory, outputs = export_with_head(form, "prompts")
+    assert "embedding of the head" in outputs
+    model, run, runtime = made_with_head("prompts"), opened(form, directory), RUNTIMES[form]
+    packed = {name: each.numpy() for name, each in model.preprocessor(["the film : good", "the film : a cat"]).items()}
+    states = run(packed)
+    mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) > 3)
+    found = runtime.open(directory / runtime.head)({**states, "input_mask": mask})["embedding"]
+    expected = model.encode(["good", "a cat"], prompt="query")
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.abs(states["embedding"] - expected).max() > 1e-3
+    readme = (directory / "README.md").read_text()
+    assert "prompts out of the pooling" in readme
+    assert "keras_bert.runtimes.load" in readme
+
+
+def test_a_head_that_differs_from_keras_is_refused(tmp_path, monkeypatch):
+    model = made_with_head("prompts")
+    wrong = type(
+        "Wrong", (HeadModel,), {"call": lambda self, inputs: {"embedding": -HeadModel.call(self, inputs)["embedding"]}}
+    )
+    monkeypatch.setattr("keras_bert.runtimes.export.HeadModel", wrong)
+    with error_names(ValueError, "embedding of the head", "differs"):
+        export_onnx(model, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_export_leaves_no_head_or_parts_of_an_old_one(tmp_path):
+    seen = []
+    for model in (made_with_head("windows"), made("path"), made("classes")):
+        export_onnx(model, tmp_path / "out", overwrite=True)
+        found = [each for each in ("onnx/head.onnx", "parts.safetensors") if (tmp_path / "out" / each).exists()]
+        seen.append(found)
+    assert seen == [["onnx/head.onnx"], ["parts.safetensors"], []]
+
+
+def test_a_crf_in_litert_is_refused_in_one_line(tmp_path):
+    with error_names(ValueError, "LiteRT", "CRF", "export_onnx", "without crf") as error:
+        export_litert(made("path"), tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_tokenizer_beside_a_model_gives_our_ids(form, export_of):

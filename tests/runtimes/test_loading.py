@@ -10,13 +10,11 @@ import pytest
 
 from keras_bert import (
     BertClassifier,
-    BertMaskedLM,
-    BertNextSentence,
     BertReranker,
     BertSentenceEncoder,
     BertTokenClassifier,
 )
-from keras_bert.runtimes import export_litert, export_onnx, export_openvino, load
+from keras_bert.runtimes import export_onnx, export_openvino, load
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -134,29 +132,10 @@ def test_a_damaged_model_is_refused_in_one_line(runtime, name, damage, exported,
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "words"),
-    [
-        (BertTokenClassifier, {"labels": ["O", "B-PER"], "crf": True}, ["CRF", "export serving"]),
-        (BertMaskedLM, {}, ["BertMaskedLM", "fine-tuned"]),
-        (BertNextSentence, {}, ["BertNextSentence", "fine-tuned"]),
-    ],
-)
-def test_what_has_no_outputs_for_runtimes_is_refused_in_one_line(kind, settings, words, tmp_path):
-    tokenizer = small.tokenizer(special_tokens_in_text=kind is BertMaskedLM)
-    model = kind(small.encoder(num_layers=1), small.preprocessor(tokenizer=tokenizer), **settings)
-    for export in (*EXPORTS.values(), export_litert):
-        with error_names(ValueError, *words) as error:
-            export(model, tmp_path / "out")
-        assert not {"\n", "\x1b"} & {*str(error.value)}
-    assert not (tmp_path / "out").exists()
-
-
-def test_prompts_that_the_pooling_leaves_out_are_warned_of_and_refused(tmp_path):
+def test_prompts_that_the_pooling_leaves_out_are_refused(tmp_path):
     settings = {"prompts": {"query": "the film : "}, "include_prompt": False}
     model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), **settings)
-    with warning_names("prompts", "encode"):
-        export_onnx(model, tmp_path / "out")
+    export_onnx(model, tmp_path / "out")
     with error_names(ValueError, tmp_path / "out", "prompts", "BertSentenceEncoder"):
         load(tmp_path / "out")
 

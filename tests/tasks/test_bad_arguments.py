@@ -129,7 +129,7 @@ def test_other_columns_are_read_as_lists_are(models, case, untraced):
 
 
 def test_a_text_is_counted_from_the_first_of_all(models, monkeypatch, untraced):
-    monkeypatch.setattr("keras_bert.tasks.base.by_length._TEXTS_AT_A_TIME", 2)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 2)
     with error_names(TypeError, "text 4", None):
         models["sentences"].encode(["good", "bad", "film", "plot", None])
 

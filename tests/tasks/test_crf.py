@@ -14,8 +14,8 @@ from keras import ops
 from scipy.special import log_softmax
 
 from keras_bert import CRF, BertTokenClassifier
+from keras_bert.answers.entities import allowed_transitions
 from keras_bert.formats.weight_files import write_checked
-from keras_bert.tasks.entities import allowed_transitions
 from keras_bert.training import fine_tune
 
 from ..support.messages import error_names

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from keras_bert.tasks.entities import Entity, LabelScheme, find_entities, locate_entities
+from keras_bert.answers.entities import Entity, LabelScheme, find_entities, locate_entities
 
 from ..support.messages import error_names
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.masked_lm import TokenTexts, fill_masks
+from keras_bert.tasks.masked_lm import GraphTokenTexts, fill_masks, token_texts
 from keras_bert.text import WordPieceTokenizer
 
 from ..golden import make_golden_export as golden
@@ -161,12 +161,14 @@ def test_the_rest_of_the_text_stays(filler, untraced):
 
 
 def filled(tokenizer, text, tokens):
-    """`text` with these tokens, by name, as the likeliest."""
+    """`text` with these tokens, by name, as the likeliest: in the graph, and in NumPy."""
     ids = np.float32([tokenizer.vocabulary.index(token) for token in tokens])[None, :, None]
-    texts = TokenTexts(tokenizer)
+    texts = GraphTokenTexts(token_texts(tokenizer))
     candidates = tf.stack([ids, tf.ones(ids.shape)], axis=-1)
     names = [name.decode() for name in texts.decode(candidates).numpy()[0, :, 0]]
-    return texts.fill(tf.constant([text]), candidates).numpy()[0].decode(), names
+    found = texts.fill(tf.constant([text]), candidates).numpy()[0].decode()
+    assert token_texts(tokenizer).fill(text, ids[0, :, 0].astype(int).tolist()) == found
+    return found, names
 
 
 def test_wordpieces_in_a_text():

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_bert.tasks import metrics
+from keras_bert.answers import metrics
 
 from ..support.messages import error_names
 

@@ -150,7 +150,7 @@ def test_a_fixed_length_and_a_long_question_change_nothing():
 @pytest.mark.slow
 def test_many_are_the_same_as_one(model, monkeypatch):
     one_by_one = [model.answer(*each) for each in zip(QUESTIONS, CONTEXTS, strict=True)]
-    monkeypatch.setattr(question_answerer, "_QUESTIONS_AT_A_TIME", 2)
+    monkeypatch.setattr("keras_bert.answers.spans.QUESTIONS_AT_A_TIME", 2)
     for settings in ({"batch_tokens": 24}, {"progress": True}):
         answers = model.answer(QUESTIONS, CONTEXTS, **settings)
         for answer, alone in zip(answers, one_by_one, strict=True):
@@ -282,7 +282,7 @@ def test_targets_of_many(model, monkeypatch):
     ]
     np.testing.assert_array_equal(y, np.concatenate([each.targets for each in alone]))
     np.testing.assert_array_equal(lengths, np.concatenate([each.lengths for each in alone]))
-    monkeypatch.setattr(question_answerer, "_QUESTIONS_AT_A_TIME", 2)
+    monkeypatch.setattr(question_answerer, "QUESTIONS_AT_A_TIME", 2)
     again = model.examples((QUESTIONS, CONTEXTS), answers)
     assert again.segments[1].to_list() == x[1].to_list()
     np.testing.assert_array_equal(again.targets, y)

@@ -172,7 +172,7 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=64), expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=8), expected, atol=1e-6)  # some are longer
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
 
 
@@ -191,7 +191,7 @@ def test_texts_longer_than_a_batch_are_computed_one_by_one():
     def compute(segments):
         return tf.ensure_shape(tf.numpy_function(watched, [segments[0].to_tensor()], tf.float32), [None])
 
-    run = by_length.ByLength(small.preprocessor(), compute, by_length.Graphs())
+    run = by_length.GraphByLength(small.preprocessor(), compute, by_length.Graphs())
     texts = ["film " * 6] * 4 + ["film"] * 8
     found = run(texts, batch_tokens=7)  # a long text has 8 tokens, a short one 3
     assert len(found) == 12
@@ -200,14 +200,14 @@ def test_texts_longer_than_a_batch_are_computed_one_by_one():
 
 
 def test_an_iterator_is_read_as_it_is_needed(monkeypatch):
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 7)
     read, seen = [], set()
 
     def compute(segments):
         watched = lambda ids: seen.add(len(read)) or np.float32(ids[:, 0])  # noqa: E731
         return tf.ensure_shape(tf.numpy_function(watched, [segments[0].to_tensor()], tf.float32), [None])
 
-    run = by_length.ByLength(small.preprocessor(), compute, by_length.Graphs())
+    run = by_length.GraphByLength(small.preprocessor(), compute, by_length.Graphs())
     assert len(run((read.append(i) or f"film {i}" for i in range(21)), 1024)) == 21
     assert seen == {7, 14, 21}
 
@@ -220,7 +220,7 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 
 
 def test_cut_texts_are_counted_over_all_parts_of_many_texts(model, monkeypatch):
-    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 2)
+    monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 2)
     with warning_names("texts truncated", "24 tokens", "3"):
         model.encode(["film " * 100, "good", "film " * 23, "film " * 30, "good"])
 

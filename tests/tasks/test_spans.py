@@ -7,9 +7,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert.answers.spans import NEVER
 from keras_bert.tasks.heads.long_text import most_context, token_mask
 from keras_bert.tasks.heads.spans import (
-    NEVER,
     SpanLoss,
     Spans,
     best_of_windows,

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from keras_bert.tasks.metrics import squad_v1, squad_v2
+from keras_bert.answers.metrics import squad_v1, squad_v2
 
 
 @pytest.mark.parametrize(("answers", "prediction", "exact", "f1"), [

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertTokenClassifier
-from keras_bert.tasks.entities import find_entities
+from keras_bert.answers.entities import find_entities
 from keras_bert.tasks.kinds.words import WordLabels
 
 from ..support import small

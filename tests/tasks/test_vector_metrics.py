@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert.tasks.metrics import vector_metrics
+from keras_bert.answers import vector_metrics
 
 from ..support.messages import error_names
 

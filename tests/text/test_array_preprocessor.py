@@ -1,14 +1,19 @@
 """BertPreprocessor on Keras's other backends, without TensorFlow: the same inputs for the same texts."""
 
-import inspect
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-from keras_bert.text.array_preprocessor import _BYTE_PAIRS, _WORDPIECE, ArrayPreprocessor
+from keras_bert.tasks.heads import spans
+from keras_bert.tasks.heads.long_text import most_context as graph_most_context
+from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text.array_packing import most_context
+from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.array_windows import read_contexts
+from keras_bert.text.packing import windows
 from keras_bert.text.pairs import TRUNCATIONS
 
 from ..support import small
@@ -22,25 +27,35 @@ TEXTS = [
     "日本語 café\tЁлка \u00a0 x\u0301",
     "one two three " * 20,
 ]
-PROGRAM = """
+WITHOUT = """
 import json, sys
 
-class WithoutTensorFlow:
+class Without:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in ("tensorflow", "tensorflow_text"):
+        if name.partition(".")[0] in missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
 
-sys.meta_path.insert(0, WithoutTensorFlow)
-from keras_bert import BertPreprocessor
-
-preset, settings, texts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+sys.meta_path.insert(0, Without)
+missing, preset, settings, texts = json.loads(sys.argv[1])
+"""
+PROGRAM = """
 packed = BertPreprocessor.from_preset(preset, **settings)(tuple(texts))
 print(json.dumps({name: values.tolist() for name, values in packed.items()}))
+"""
+ON_JAX = f"""{WITHOUT}
+from keras_bert import BertPreprocessor
+{PROGRAM}
 try:
     from keras_bert import BertClassifier
 except ImportError as error:
     print(error)
+"""
+ALONE = f"""{WITHOUT}
+from keras_bert.text.array_packing import most_context
+from keras_bert.text.array_preprocessor import ArrayPreprocessor as BertPreprocessor
+{PROGRAM}
+print(*({{"tensorflow", "keras", "jax", "torch"}} & {{*sys.modules}}))
 """
 
 
@@ -49,11 +64,23 @@ def test_without_tensorflow(small_preset):
     pytest.importorskip("jax")
     columns = (TEXTS, TEXTS[::-1])
     ours = BertPreprocessor.from_preset(small_preset, sequence_length=32)(columns)
-    arguments = small_preset, json.dumps({"sequence_length": 32}), json.dumps(columns)
-    packed, error = run_python(PROGRAM, *arguments, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu").splitlines()
+    arguments = json.dumps([["tensorflow", "tensorflow_text"], str(small_preset), {"sequence_length": 32}, columns])
+    packed, error = run_python(ON_JAX, arguments, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu").splitlines()
     for name, values in json.loads(packed).items():
         np.testing.assert_array_equal(values, ours[name])
     assert error.startswith("BertClassifier needs tensorflow, which is not installed")
+
+
+@pytest.mark.parametrize(
+    "missing", [["tensorflow", "tensorflow_text", "keras", "jax", "torch"], []], ids=["missing", "there"]
+)
+def test_the_array_preprocessor_needs_no_keras_and_imports_none(small_preset, missing):
+    ours = BertPreprocessor.from_preset(small_preset)(TEXTS)
+    arguments = json.dumps([missing, str(small_preset), {}, [TEXTS]])
+    packed, imported = run_python(ALONE, arguments).split("\n", 1)
+    for name, values in json.loads(packed).items():
+        np.testing.assert_array_equal(values, ours[name])
+    assert imported.strip() == ""
 
 
 def check_the_same_inputs(preset, **settings):
@@ -72,6 +99,8 @@ def check_the_same_inputs(preset, **settings):
         *({"sequence_length": 8, "truncation": each} for each in TRUNCATIONS if each != "error"),
         {"sequence_length": None, "pad_to_multiple_of": 4, "max_sequence_length": 7},
         {},
+        {"sequence_length": 12, "stride": 3},
+        {"sequence_length": None, "max_sequence_length": 14, "stride": 40, "pad_to_multiple_of": 4},
     ],
 )
 def test_the_same_inputs(small_preset, settings, untraced):
@@ -152,8 +181,54 @@ def test_bad_texts(small_preset):
         ArrayPreprocessor.from_preset(small_preset, sequence_length=2)
 
 
-@pytest.mark.parametrize(("kind", "defaults"), [(WordPieceTokenizer, _WORDPIECE), (BytePairTokenizer, _BYTE_PAIRS)])
-def test_the_defaults_are_those_of_the_tokenizers(kind, defaults):
-    parameters = inspect.signature(kind).parameters
-    declared = {name: each.default for name, each in parameters.items() if name in defaults}
-    assert {name: list(value) if value == () else value for name, value in declared.items()} == defaults
+@pytest.mark.parametrize(("longest", "stride"), [(9, 1), (10, 3), (12, 8), (20, 50)])
+def test_the_same_windows(small_preset, longest, stride):
+    preprocessor = ArrayPreprocessor.from_preset(small_preset, sequence_length=longest, stride=stride)
+    lengths = np.random.default_rng(0).integers(0, 40, (2, 30))
+    lengths[:, :2] = [[0, 30], [0, 0]]
+    segments = tuple([list(range(length)) for length in column] for column in lengths)
+    for columns in (segments[:1], segments, ([], [])):
+        ragged = [
+            tf.RaggedTensor.from_row_lengths(np.concatenate([*column, []]), [*map(len, column)]) for column in columns
+        ]
+        expected = windows(ragged, longest - preprocessor.special_tokens(len(columns)), stride)
+        found = preprocessor.windows(columns)
+        assert found.rows.tolist() == expected.rows.numpy().tolist()
+        assert found.starts.tolist() == expected.starts.numpy().tolist()
+        assert [*found.segments] == [each.to_list() for each in expected.segments]
+        best = graph_most_context(expected.rows, expected.starts, expected.segments[-1].row_lengths())
+        assert [each.tolist() for each in most_context(found)] == best.to_list()
+
+
+def test_without_a_stride_each_text_is_a_window(small_preset):
+    preprocessor = ArrayPreprocessor.from_preset(small_preset, sequence_length=6)
+    found = preprocessor.windows(([[7] * 9, []],))
+    assert (found.rows.tolist(), found.starts.tolist(), found.segments) == ([0, 1], [0, 0], ([[7] * 9, []],))
+
+
+def test_windows_without_room(small_preset):
+    with error_names(ValueError, 3, "no room", 3):
+        ArrayPreprocessor.from_preset(small_preset, sequence_length=3, stride=1).windows(([[1]], [[2]]))
+    with error_names(ValueError, "rows of 4 tokens", "no room for windows over 2 texts"):
+        ArrayPreprocessor.from_preset(small_preset, sequence_length=4, stride=1).windows(([[1]], [[2]]))
+
+
+def test_the_same_windows_of_contexts(small_preset, untraced):
+    settings = {"sequence_length": 24, "stride": 5}
+    ours, theirs = (kind.from_preset(small_preset, **settings) for kind in (BertPreprocessor, ArrayPreprocessor))
+    questions = ["what is it?", "", "why " * 20]
+    contexts = [TEXTS[-1], "", "naïve café, 日本語 " * 9]
+    expected = spans.read_contexts(ours, tf.constant(questions), tf.constant(contexts))
+    found = read_contexts(theirs, questions, contexts)
+    question, window, is_best = expected.segments
+    assert [*found.windows.segments] == [question.to_list(), window.to_list()]
+    assert [each.tolist() for each in found.most_context] == is_best.to_list()
+    assert found.windows.rows.tolist() == expected.rows.numpy().tolist()
+    assert found.windows.starts.tolist() == expected.begins.numpy().tolist()
+    assert found.tokens_before.tolist() == spans.tokens_before(ours, question).numpy().tolist()
+    for text, tokens, starts, ends in zip(contexts, found.tokens, expected.starts, expected.ends, strict=True):
+        in_characters = spans.character_spans(tf.constant([text]), starts[None], ends[None])
+        assert [tokens.starts, tokens.ends] == [each[0].numpy().tolist() for each in in_characters]
+    packed = theirs.pack(found.windows.segments)
+    for name, values in ours.tokenizer.pack([question, window], 24).items():
+        np.testing.assert_array_equal(packed[name], values)

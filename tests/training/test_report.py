@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from keras_bert.tasks.kinds import Score
+from keras_bert.answers import Score
 from keras_bert.training.report import CONFUSION, write_report
 
 from ..support.messages import warning_names

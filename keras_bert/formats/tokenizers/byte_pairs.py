@@ -3,8 +3,8 @@
 import functools
 import reprlib
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -111,17 +111,34 @@ def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
 _PACKING = ("separators", "second_type_id", "second_cls")
-# The values of arguments that transformers' RobertaTokenizer supports.
-ROBERTA_ARGUMENTS = {
-    "more_special_tokens": [],
-    "added_tokens": [],
-    "normalization": None,
-    "separators": 2,
-    "second_type_id": 0,
-    "second_cls": False,
-    "split": "gpt2",
-    "ignore_merges": False,
-}
+
+
+@dataclass(frozen=True)
+class BytePairArguments:
+    """The arguments of `BytePairTokenizer`, which explains them, and their defaults."""
+
+    vocabulary: str | Path | Mapping[str, int] | Sequence[str]
+    merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]
+    add_prefix_space: bool = False
+    special_tokens_in_text: bool = False
+    unk_token: str = "<unk>"
+    cls_token: str = "<s>"
+    sep_token: str = "</s>"
+    pad_token: str = "<pad>"
+    mask_token: str = "<mask>"
+    # Of the rest, transformers' RobertaTokenizer supports no other values:
+    more_special_tokens: Sequence[str] = ()
+    added_tokens: Sequence[str] = ()
+    normalization: str | None = None
+    separators: int = 2
+    second_type_id: int = 0
+    second_cls: bool = False
+    split: str = "gpt2"
+    ignore_merges: bool = False
+
+
+_OF_ROBERTA = [each.name for each in fields(BytePairArguments)]
+_OF_ROBERTA = _OF_ROBERTA[_OF_ROBERTA.index("more_special_tokens") :]
 
 
 def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
@@ -181,7 +198,7 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     """Writes the files of a RobertaTokenizer, or `tokenizer.json` for what it does not support."""
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     entries["mask_token"] = mask_with_space(entries["mask_token"])
-    if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
+    if any((arguments[name] or None) != (getattr(BytePairArguments, name) or None) for name in _OF_ROBERTA):
         if entries["unk_token"] == entries["pad_token"]:
             del entries["unk_token"]  # never used, see `read_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []

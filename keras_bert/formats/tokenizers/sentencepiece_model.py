@@ -200,6 +200,11 @@ def vocabulary_of(pieces: Sequence[Piece], family: str, source: str) -> list[str
     return vocabulary
 
 
+def tokens_in_no_text(pieces: Sequence[Piece], family: str) -> set[str]:
+    """Lists the tokens of a family's model that no text has, beside its special tokens."""
+    return {each.piece for each in pieces if each.type in (UNKNOWN, CONTROL, UNUSED)} | {*FAMILIES[family].first}
+
+
 def read_pieces(model_file: str | Path | bytes, family: str) -> tuple[bytes, Sequence[Piece], list[str]]:
     """Reads a family's model: its bytes, its pieces, and the vocabulary. Raises ValueError for another file."""
     model, source = read_bytes(model_file)

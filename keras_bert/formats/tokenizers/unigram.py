@@ -35,6 +35,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     ends_in_comma,
     read_model,
     read_pieces,
+    tokens_in_no_text,
     unigram_model,
 )
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
@@ -283,11 +284,13 @@ def _merges_of(proto: Model) -> list[list[str]]:
     return [pair for pair in splits if scores.keys() >= {*pair}]
 
 
-def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> tuple[dict[str, Any], str]:
+def json_for_texts(
+    arguments: dict[str, Any], special_tokens_in_text: bool
+) -> tuple[dict[str, Any], list[str], list[str]]:
     """Makes a `tokenizer.json`, from what `read_files` returns, that finds no tokens by their names in texts.
 
-    With `special_tokens_in_text`, it finds the special ones. Returns it and the name of its pad token. Raises as
-    `read_pieces` and `json_of_model`.
+    With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, and the tokens that no text
+    has, beside the family's special tokens. Raises as `read_pieces` and `json_of_model`.
     """
     family = arguments["family"]
     usage, more = FAMILIES[family], arguments.get("more_special_tokens", ())
@@ -300,7 +303,6 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
         marks = _replace(combining_class(), "")
         steps = [marks if step["type"] == "StripAccents" else step for step in steps]
     content["normalizer"] = {"type": "Sequence", "normalizers": steps}
-    pad_token = usage.special_tokens["pad_token"]
     if content["model"]["type"] == "Unigram":  # merges make none of these tokens
         # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
         of_texts = {each.piece for each in pieces if each.type in (NORMAL, USER_DEFINED, BYTE)}
@@ -308,7 +310,6 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
         of_texts = of_texts | special if special_tokens_in_text else of_texts - special
         names = {token: token if token in of_texts else f" {token}" for token, _ in content["model"]["vocab"]}
         content["model"]["vocab"] = [(names[token], score) for token, score in content["model"]["vocab"]]
-        pad_token = names[pad_token]
         # The model splits words at no other white space, and transformers at any.
         spaces = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
         steps = steps_of(content["pre_tokenizer"], "pretokenizers")
@@ -321,7 +322,10 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
     # The others have no name to be found by, but an id.
     named = {*vocabulary} if not special_tokens_in_text else ()
     added = [each for each in content["added_tokens"] if not each["special"] or each["content"] not in named]
-    return {**content, "added_tokens": added}, pad_token
+    in_no_text = tokens_in_no_text(pieces, family)
+    vocabulary += [token for token in dict.fromkeys(more) if token not in vocabulary]
+    others = [*more, *(token for token in vocabulary if token in in_no_text)]
+    return {**content, "added_tokens": added}, vocabulary, others
 
 
 # -- A `tokenizer.json`, alone or beside a model, must have the values that `json_of_model` gives it.

@@ -1,5 +1,7 @@
 """Hugging Face's tokenizer files for WordPiece."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,28 @@ from keras_bert.formats.tokenizers.tokenizer_json import (
     words_before,
     write_tokenizer,
 )
+
+
+@dataclass(frozen=True)
+class WordPieceArguments:
+    """The arguments of `WordPieceTokenizer`, which explains them, and their defaults."""
+
+    vocabulary: str | Path | Sequence[str]
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    split_on_cjk: bool = True
+    max_chars_per_word: int = 200
+    special_tokens_in_text: bool = False
+    unk_token: str = "[UNK]"
+    cls_token: str = "[CLS]"
+    sep_token: str = "[SEP]"
+    pad_token: str = "[PAD]"
+    mask_token: str = "[MASK]"
+    separators: int = 1
+    second_type_id: int = 1
+    added_tokens: Sequence[str] = ()
+    more_special_tokens: Sequence[str] = ()
+
 
 # Argument of WordPieceTokenizer -> key in tokenizer_config.json.
 _NAMES = {

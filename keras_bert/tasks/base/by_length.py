@@ -1,30 +1,22 @@
-"""Runs models over any number of texts in batches of similar length, with little padding."""
+"""Runs models of Keras over texts in batches of similar length; see `answers/by_length.py`."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_bert.counted import counted
-from keras_bert.progress import progress_bar
-from keras_bert.tasks.base.columns import Pair
+from keras_bert.answers.by_length import ByLength, Item, rows_by_length
+from keras_bert.answers.columns import Pair
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import as_strings, readable_errors
 
-Item: TypeAlias = "str | Pair | Sequence[str]"  # a text, two texts to read together, or the words of a sentence
-
 # Texts to sort at a time: enough for batches of almost equal lengths, and few enough to keep in memory.
-_TEXTS_AT_A_TIME = 16384
-
 # Two batches per core: while one waits for a core or for memory, others compute. At most 8, to save memory.
 _BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
@@ -59,60 +51,13 @@ def are_texts(columns: Sequence[object]) -> bool:
     return are_strings and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
 
-class ByLength:
-    """A function over texts, run in batches of similar length. A single text is tokenized and computed in one graph."""
+class GraphByLength(ByLength):
+    """`ByLength` in the graph. A single text is tokenized and computed in one graph."""
 
     def __init__(self, preprocessor: BertPreprocessor, compute: Callable[..., tf.Tensor], graphs: Graphs) -> None:
-        self._preprocessor = preprocessor
+        super().__init__(preprocessor)
         self._compute = compute  # a tuple of ragged int32 tensors `[batch, (tokens)]`, and options -> `[batch, ...]`
         self._graphs = graphs
-
-    def __call__(
-        self,
-        texts: Iterable[Item],
-        batch_tokens: int,
-        progress: bool | None = None,
-        prompt: str = "",
-        **options: Hashable,
-    ) -> list[np.ndarray]:
-        """Computes the results of texts, in their order, and warns of truncated texts."""
-        results, truncated = self.counted(texts, batch_tokens, progress, prompt, **options)
-        if truncated:
-            longest = self._preprocessor.longest
-            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=3)
-        return results
-
-    def counted(
-        self,
-        texts: Iterable[Item],
-        batch_tokens: int,
-        progress: bool | None = None,
-        prompt: str = "",
-        **options: Hashable,
-    ) -> tuple[list[np.ndarray], int]:
-        """Computes the results of texts, in their order, and counts the truncated texts."""
-        check_many(texts)
-        check_batch_tokens(batch_tokens)
-        fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
-        longest = self._preprocessor.longest
-        total = len(texts) if isinstance(texts, Sized) else None
-        has_windows = self._preprocessor.stride is not None
-        with progress_bar(total, "texts", progress) as bar:
-            results, truncated = [], 0
-            for chunk in _chunks(texts):
-                if len(chunk) == 1:
-                    computed, lengths = self._compute_single(chunk, prompt, len(results), options)
-                    bar.update()
-                else:
-                    segments = self.tokenize(chunk, prompt, len(results))
-                    lengths = self.lengths(segments)
-                    padded = lengths if has_windows else np.minimum(lengths, longest)
-                    padded = np.maximum(padded, fixed) if fixed else padded
-                    computed = self.compute(segments, padded, batch_tokens, bar, **options)
-                check_finite(computed, len(results))
-                results += computed
-                truncated += 0 if has_windows else int(np.sum(lengths > longest))
-        return results, truncated
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts; `first` is the number of the first text, for error messages."""
@@ -136,7 +81,7 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
-    def _compute_single(
+    def compute_single(
         self, chunk: list[Item], prompt: str, first: int, options: Mapping[str, Hashable]
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """Computes the result and the length for a chunk of one text or pair, in one graph."""
@@ -189,8 +134,8 @@ class ByLength:
         return results
 
 
-class BySentence(ByLength):
-    """`ByLength` for sentences that are lists of words: `compute` gets tokens, and a mask: 1 where a word begins."""
+class GraphBySentence(GraphByLength):
+    """`GraphByLength` for lists of words: `compute` gets tokens, and a mask of them: 1 where a word begins."""
 
     def _as_tensors(self, sentences: list[Item], prompt: str, first: int) -> list[tf.Tensor]:
         words = [word for sentence in sentences for word in sentence]
@@ -208,36 +153,3 @@ def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTenso
     """Flattens words, int32 `[batch, (words), (tokens)]`, to tokens, and a mask of them: 1 where a word begins."""
     begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
-
-
-def _chunks(texts: Iterable[Item]) -> Iterator[list[Item]]:
-    iterator = iter(texts)
-    while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
-        yield chunk
-
-
-def check_finite(outputs: Sequence[np.ndarray], first: int = 0, item: str = "text") -> None:
-    """Refuses outputs with NaN or infinity: one of them for each text, the first of which has the number `first`."""
-    if bad := [number for number, each in enumerate(outputs, first + 1) if not np.isfinite(each).all()]:
-        raise ValueError(
-            f"the model's output for {len(bad):,} of {counted(outputs, item)} is not finite (NaN or infinity), first "
-            f"for {item} {bad[0]:,}: its weights are damaged, as by a training that diverged, or its values too large "
-            "for its precision; train it again with a lower learning_rate, or load it in float32"
-        )
-
-
-def check_batch_tokens(batch_tokens: int) -> None:
-    if batch_tokens < 1:
-        raise ValueError(f"batch_tokens is {batch_tokens}; expected at least 1")
-
-
-def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Splits rows, of lengths `[rows]` in tokens, into batches of at most `batch_tokens` tokens, padding included."""
-    order = np.argsort(-lengths, kind="stable")  # longest first: if memory runs out, the first batch fails
-    batches = []
-    start = 0
-    while start < len(order):
-        count = max(1, batch_tokens // int(lengths[order[start]]))
-        batches.append(order[start : start + count])
-        start += count
-    return batches

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.counted import counted
+from keras_bert.answers.columns import Targets
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import ByLength
-from keras_bert.tasks.base.columns import Targets, as_list
+from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.task import TokenizedExamples
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.heads.long_text import classify_texts
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-
-
-def read_lists(
-    query: str | Iterable[str], passages: Iterable[str] | Iterable[Iterable[str]], names: tuple[str, str, str, str]
-) -> tuple[bool, list[str], list[list[str]]]:
-    """Reads a query and its passages, or many: whether it is one, the queries, and the passages of each.
-
-    `names` are those of both arguments, each of one and of many, for messages.
-    """
-    one, many, item, items = names
-
-    is_one = isinstance(query, str)
-    queries, lists = ([query], [passages]) if is_one else (as_list(query, one, one), as_list(passages, items, item))
-    lists = [as_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
-    if len(queries) != len(lists):
-        raise ValueError(f"got {len(queries):,} {many}, but {counted(lists, 'list')} of {items}")
-    return is_one, queries, lists
 
 
 def pack_lists(
@@ -51,7 +33,7 @@ def pack_lists(
 
 
 def tokenize_lists(
-    preprocessor: BertPreprocessor, by_length: ByLength, columns: Sequence[Sequence[str]], targets: Targets
+    preprocessor: BertPreprocessor, by_length: GraphByLength, columns: Sequence[Sequence[str]], targets: Targets
 ) -> TokenizedExamples:
     """Tokenizes columns; the length of a list is that of its longest pair."""
     query, *passages = segments = tuple(preprocessor.tokenizer.tokenize(list(column)) for column in columns)

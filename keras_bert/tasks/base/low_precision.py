@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
+from keras_bert.answers.columns import Texts, columns_of
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest
 from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.precisions import PRECISIONS
-from keras_bert.tasks.base.columns import Texts, columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 

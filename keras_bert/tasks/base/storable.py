@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from keras_bert import files, formats
+from keras_bert.answers.answerer import Setting
 from keras_bert.choices import LONG_TEXTS
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
@@ -37,24 +38,13 @@ _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig
 Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON values
 
 
-class Setting(NamedTuple):
-    """An argument of a task's class, which its files hold."""
-
-    name: str
-    types: files.JsonShape  # in JSON
-    value: Callable[[Any], object] | None = None  # of a model; None: the attribute of that name
-    is_left_out: bool = False  # whether files lack it if it is False
-
-
-DROPOUT = Setting("dropout", (float, None), lambda model: model.dropout_rate)
-
-
 class Part(NamedTuple):
     """Weights besides those of the encoder and the heads: a part of `formats.Saved`."""
 
     name: str
     weights: Callable[[Any], list[keras.Variable] | None]  # of a model; None: it has no such part
     must_be_equal: str | None = None  # the setting that must be the saved one; None: the head must fit
+    is_in_graph: bool = True  # whether the graph of an export computes with it; else the export holds it beside
 
 
 class UntrainedWarning(UserWarning):
@@ -262,13 +252,6 @@ def _parts(model: Storable) -> dict[str, dict[str, np.ndarray]]:
         "encoder": values_by_name(model.encoder),
         **{name: values_by_name(each) for name, each in model.heads.items()},
     }
-
-
-def warn_if_untrained(model: Storable) -> None:
-    """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
-    message, model._untrained = model._untrained, None
-    if message and not np.any(model.head.logits.bias):  # training leaves no bias at exactly 0
-        warnings.warn(message, UntrainedWarning, stacklevel=3)
 
 
 def read_own_settings(task: type[Storable], preset: Preset) -> Settings:

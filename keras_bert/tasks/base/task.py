@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -15,6 +16,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.answers.answerer import Answerer
+from keras_bert.answers.columns import Labels, Targets, Texts, plain
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ExampleFiles
@@ -22,21 +25,9 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.task_table import TASKS
-from keras_bert.tasks.base.by_length import STRINGS, ByLength, Graphs, are_texts
-from keras_bert.tasks.base.columns import (
-    Inputs,
-    Labels,
-    Targets,
-    Texts,
-    as_arrays,
-    as_tensors,
-    as_weights,
-    check_counts,
-    check_inputs,
-    columns_of,
-    plain,
-)
-from keras_bert.tasks.base.storable import Storable
+from keras_bert.tasks.base.by_length import STRINGS, GraphByLength, Graphs, are_texts
+from keras_bert.tasks.base.columns import Inputs, as_arrays, as_tensors, as_weights, check_counts, check_inputs
+from keras_bert.tasks.base.storable import Storable, UntrainedWarning
 from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
@@ -66,7 +57,7 @@ class TokenizedExamples(NamedTuple):
     lengths: np.ndarray  # int64 [examples], the tokens before truncation, special tokens included
 
 
-class BertTask(Replicated, Storable):
+class BertTask(Replicated, Storable, Answerer):
     """An encoder with a preprocessor in front and heads on top: the base class of all models for tasks.
 
     A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
@@ -89,7 +80,6 @@ class BertTask(Replicated, Storable):
     """
 
     # `HEAD`, `LIBRARY` and `FILES` of a task are those of its row in `TASKS`.
-    VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
     FILES: ClassVar[type[ExampleFiles] | None] = None  # how its labelled examples are read from files
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
@@ -102,7 +92,7 @@ class BertTask(Replicated, Storable):
     kind: Kind = Kind()  # what its labels and answers are
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
-    _by_length: ByLength | None = None  # runs the model over texts
+    _by_length: GraphByLength | None = None  # runs the model over texts
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -148,7 +138,7 @@ class BertTask(Replicated, Storable):
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(
+        self._by_length = GraphByLength(
             preprocessor, lambda texts: self(preprocessor.pack(texts), training=False), self._graphs
         )
 
@@ -170,6 +160,11 @@ class BertTask(Replicated, Storable):
             return inputs
         assert self.preprocessor is not None  # else it reads packed inputs only
         return self.preprocessor(inputs)
+
+    def warn_if_untrained(self) -> None:
+        message, self._untrained = self._untrained, None
+        if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
+            warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -371,15 +366,14 @@ class BertTask(Replicated, Storable):
         undocumented.loss_tracker(self).update_state(loss_terms(self, x, y, y_pred, sample_weight, training=False))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
-    # -- Answers
+    @property
+    def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """The inputs of `serve_head`, with their shapes; none if `serve_packed` alone answers texts."""
+        return {}
 
-    def columns(self, x: Texts) -> tuple[Sequence[Any], ...]:
-        """Reads the columns of texts in examples. Raises ValueError if the model reads other ones."""
-        return columns_of(x)
-
-    def answers(self, x: Texts, progress: bool | None = None) -> Sequence[Any]:
-        """Answers examples: those of the task's verb, as `Kind.score` takes them."""
-        return getattr(self, self.VERB)(*self.columns(x), progress=progress)
+    def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes outputs of `serve_packed` from others, which a caller has changed, such as pooled over windows."""
+        raise NotImplementedError
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes named outputs from the encoder's inputs, for runtimes without strings. It uses `keras.ops` only.

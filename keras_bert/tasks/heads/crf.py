@@ -14,12 +14,10 @@ import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.answers.entities import allowed_transitions
+from keras_bert.answers.paths import FORBIDDEN, LARGEST
 from keras_bert.counted import counted
-from keras_bert.tasks.entities import allowed_transitions
 
-# The score of a forbidden transition, and the limit of emissions, whose sums it always outweighs. Both are finite,
-# because inf - inf is NaN.
-_FORBIDDEN, _LARGEST = -1e35, 1e30
 _RETURNS = ("emissions", "labels", "probabilities")
 # Name -> the latest layer of this name. A loss read from a file finds its layer here: Keras reads the layers first.
 _LAYERS: WeakValueDictionary[str, CRF] = WeakValueDictionary()
@@ -41,8 +39,8 @@ class CRF(keras.layers.Layer):
     Args:
         num_labels: the number of labels.
         scheme: the scheme of labels for entities: "BIO", "BIOES", "BILOU", "BMES", "IOB1" or "IOE"; see
-            `tasks.entities.allowed_transitions`. A transition that it forbids, such as from O to I-PER, has probability
-            0, and no decoded path contains it.
+            `answers.entities.allowed_transitions`. A transition that it forbids, such as from O to I-PER, has
+            probability 0, and no decoded path contains it.
         labels: the names of the labels in the order of the emissions. Pass them with a scheme, and only then.
 
     Call arguments:
@@ -106,7 +104,7 @@ class CRF(keras.layers.Layer):
         words = _Words(emissions, mask)
         chain = _Chain(_bounded(words.emissions), words.is_word, *self._scores())
         if returns == "labels":
-            comparable = ops.where(ops.isnan(chain.emissions), -_LARGEST, chain.emissions)
+            comparable = ops.where(ops.isnan(chain.emissions), -LARGEST, chain.emissions)
             return words.scatter(_best_path(chain._replace(emissions=comparable)), -1)
         return words.scatter(_probabilities(chain), 0)
 
@@ -214,13 +212,13 @@ class CRF(keras.layers.Layer):
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
 
     def _scores(self, exempt: Any = False) -> list[Any]:
-        """Computes the weights, with `_FORBIDDEN` for what is forbidden, save in rows `exempt`, bool `[batch]`."""
+        """Computes the weights, with `FORBIDDEN` for what is forbidden, save in rows `exempt`, bool `[batch]`."""
         if self.allowed is None:
             return self._weights()
         scores = []
         for is_allowed, score in zip(self.allowed, self._weights(), strict=True):
             is_exempt = exempt if exempt is False else ops.reshape(exempt, (-1, *(1,) * is_allowed.ndim))
-            scores.append(ops.where(ops.logical_or(is_allowed, is_exempt), score, _FORBIDDEN))
+            scores.append(ops.where(ops.logical_or(is_allowed, is_exempt), score, FORBIDDEN))
         return scores
 
     def get_config(self) -> dict[str, Any]:
@@ -283,7 +281,7 @@ class CRFLoss(keras.losses.Loss):
 
 def _bounded(emissions: Any) -> Any:
     """Limits emissions, such as the -inf of a label that is ruled out; NaN stays NaN."""
-    return ops.clip(emissions, -_LARGEST, _LARGEST)
+    return ops.clip(emissions, -LARGEST, LARGEST)
 
 
 def _flatten_windows(values: Any, axes: int = 0) -> Any:

@@ -41,7 +41,7 @@ def classify_texts(
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
         return pool_windows(logits, inputs, pooling)
-    return head(_head_inputs(encoder, head, inputs, pooling, training), training=training)
+    return head(head_inputs(encoder, head, inputs, pooling, training), training=training)
 
 
 def text_features(
@@ -52,12 +52,13 @@ def text_features(
     training: bool | None = None,
 ) -> Tensor:
     """Computes what the last layer of the head reads, float `[batch, hidden]`; not for "late", which pools logits."""
-    return head.features(_head_inputs(encoder, head, inputs, pooling, training), training)
+    return head.features(head_inputs(encoder, head, inputs, pooling, training), training)
 
 
-def _head_inputs(
+def head_inputs(
     encoder: BertEncoder, head: ClassifierHead, inputs: Mapping[str, Tensor], pooling: str, training: bool | None
 ) -> Tensor:
+    """Computes what the head reads, float `[batch, hidden]`; not for "late"."""
     if encoder.pooler is None or head.transform is None:
         pooled = _encode_rows(encoder, inputs, "pooled_output", training)
     else:

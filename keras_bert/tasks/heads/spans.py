@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -11,27 +10,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.counted import counted
+from keras_bert.answers.spans import NEVER, check_answers
 from keras_bert.tasks.heads.long_text import most_context
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import windows
 from keras_bert.text.strings import SPACES
-
-
-def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns both as lists of str. Raises TypeError or ValueError if they differ in length, or a text is empty."""
-    if isinstance(questions, str) or isinstance(contexts, str):
-        raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
-    questions, contexts = list_of_str(questions, "question", "question"), list_of_str(contexts, "context", "context")
-    if len(questions) != len(contexts):
-        raise ValueError(f"got {counted(questions, 'question')}, but {counted(contexts, 'context')}")
-    for name, texts in (("question", questions), ("context", contexts)):
-        for number, text in enumerate(texts):
-            if not text or text.isspace():
-                raise ValueError(f"{name} {number} (from 0) is empty")
-    return questions, contexts
 
 
 def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
@@ -44,20 +28,6 @@ def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int
         raise ValueError(f"question {number} (from 0): its answer {text!r} is not at character {start} of its context")
     first = len(context[:start].encode())
     return first, first + len(text.encode())
-
-
-def check_answers(number: int, answers: object) -> None:
-    """Raises ValueError if the answers to a question are not pairs (text, start)."""
-    if isinstance(answers, str) or not isinstance(answers, Sequence) or not all(map(_is_answer, answers)):
-        raise ValueError(
-            f"the answers to question {number} (from 0) are {answers!r:.60}; expected [(text, start), ...]"
-        )
-
-
-def _is_answer(answer: object) -> bool:
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        return False
-    return isinstance(answer[0], str) and isinstance(answer[1], Integral)
 
 
 class Contexts(NamedTuple):
@@ -149,10 +119,7 @@ def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tup
     return start, characters_before(ends)
 
 
-# -- The training loss, and the search for the best spans.
-
-# The score of an impossible span: far below any real score, but finite, so that differences and means are never NaN.
-NEVER = -1e9
+# -- The training loss, and the search for the best spans in the graph.
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

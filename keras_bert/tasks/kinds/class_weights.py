@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from keras_bert.tasks.base.columns import label_index
+from keras_bert.answers.columns import label_index
 
 # Weights by name or index of the class, where other classes have 1; or "balanced".
 ClassWeight: TypeAlias = "Mapping[str | int, float] | Literal['balanced']"

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
-from keras_bert.tasks import metrics
-from keras_bert.tasks.base.columns import Labels, Targets
-from keras_bert.tasks.kinds import Kind, Score, only_answer, share_of_most_frequent
+from keras_bert.answers.tokens import FilledAnswers, NextSentenceAnswers
+from keras_bert.tasks.kinds import Kind
 
 
-class MaskedTokens(Kind[Mapping[str, object]]):
+class MaskedTokens(FilledAnswers, Kind[Mapping[str, object]]):
     """Ids of tokens at masked positions. The padding of the positions has the sample weight 0."""
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
-
-    def fields(self, answer: Mapping[str, object]) -> Mapping[str, object]:
-        return {"filled": answer["text"], "masks": answer["masks"]}
 
 
 class Pretraining(Kind[Any]):
@@ -30,34 +25,8 @@ class Pretraining(Kind[Any]):
         return labels
 
 
-class NextSentence(Kind[float]):
-    """Labels of pairs: 0 (the second text follows) or 1 (it does not). An answer is the probability of label 0."""
-
-    PROBLEM_TYPE = "regression"  # labels are numbers
+class NextSentence(NextSentenceAnswers, Kind[float]):
+    """Labels of pairs: 0 (the second text follows) or 1 (it does not)."""
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def _targets(self, labels: Any) -> Targets:
-        if not isinstance(labels, list | tuple | np.ndarray):
-            return labels
-        if bad := [row for row, label in enumerate(labels) if label not in (0, 1)]:
-            raise ValueError(
-                f"label {bad[0]} (from 0) is {labels[bad[0]]!r}; expected 0 (it follows) or 1 (it does not)"
-            )
-        return np.array(labels, np.int32)
-
-    def score(self, answers: Sequence[float], labels: Labels) -> Score:
-        labels, predictions = np.asarray(labels), (np.asarray(answers) < 0.5).astype(int)
-        return Score(
-            metrics.accuracy(labels, predictions),
-            (predictions != labels).astype(float),
-            baselines={"accuracy": share_of_most_frequent(labels.tolist())},
-            only_answer=only_answer(map(str, predictions), labels.tolist()),
-        )
-
-    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[float]:
-        return [1.0 - label for label in np.asarray(labels)]
-
-    def fields(self, answer: float) -> Mapping[str, object]:
-        return {"probability": float(answer)}

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import keras
 import numpy as np
 
-from keras_bert.counted import counted
-from keras_bert.tasks import metrics
-from keras_bert.tasks.base.columns import Labels, Targets, as_float32, plain_labels
-from keras_bert.tasks.kinds import Kind, Score
-from keras_bert.tasks.kinds.similarity import correlations_of_margins
+from keras_bert.answers.columns import Targets
+from keras_bert.answers.ranking import RankingAnswers, are_scores
+from keras_bert.answers.similarity import scores_of
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.losses import ranking_losses
-from keras_bert.tasks.losses.sentence_losses import MarginMSELoss, scores_of
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss
 
 
-class Ranking(Kind["float | list[float]"]):
-    """Logits of pairs; for lists, of all passages of each query. A sigmoid would make high ones equal.
-
-    ========================================  ===================  =========================================
-    Labels                                    Default loss         Measures
-    ========================================  ===================  =========================================
-    of pairs, 0 (no answer) to 1 (an answer)  binary crossentropy  `average_precision`; 0.5 is an answer
-    of lists, grades 0, 1, 2 ...              `LambdaLoss`         `ndcg@10`, `mrr@10`
-    of lists, a better model's scores or      `MarginMSELoss`      `spearman` and `pearson` of the margins
-    margins
-    ========================================  ===================  =========================================
-    """
-
-    PROBLEM_TYPE = "regression"  # labels are numbers
+class Ranking(RankingAnswers, Kind["float | list[float]"]):
+    """Logits of pairs or lists; `RankingAnswers` lists what the labels and the default losses are."""
 
     def loss(self) -> keras.losses.Loss:
         return ranking_losses.binary_cross_entropy()
@@ -40,84 +24,8 @@ class Ranking(Kind["float | list[float]"]):
             return self.loss()
         return MarginMSELoss() if are_scores(np.asarray(targets), columns - 1) else ranking_losses.LambdaLoss()
 
-    def _targets(self, labels: Any) -> Targets:
-        """Converts the labels of pairs to float32 `[examples, 1]`."""
-        if not isinstance(labels, list | tuple | np.ndarray):
-            return labels
-        targets = as_float32(labels, "labels, from 0 (no answer) to 1 (an answer),")
-        if targets.size != len(labels):
-            raise ValueError(f"labels are an array of shape {targets.shape}; expected one number for each pair")
-        targets = targets.reshape(len(labels), 1)
-        if outside := np.flatnonzero(~((targets >= 0) & (targets <= 1))).tolist():
-            raise ValueError(
-                f"label {outside[0]} is {labels[outside[0]]}; expected a number from 0 (no answer) to 1 (an answer)"
-            )
-        return targets
-
     def _check_tensor(self, values: np.ndarray) -> None:
         if values.size == len(values):
             self._targets(values)
         else:  # of packed lists
             scores_of(values)
-
-    def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
-        if len(columns) == 2:
-            return super().targets_of(columns, labels)
-        if len(counts := {len(column) for column in columns}) > 1:
-            raise ValueError(f"the columns have {' and '.join(counted(count, 'text') for count in sorted(counts))}")
-        return labels_of_lists(labels, len(columns[0]), len(columns) - 1)
-
-    def score(self, answers: Sequence[float | list[float]], labels: Labels | None) -> Score:
-        if len(answers) and isinstance(answers[0], list):
-            scores = np.array(answers)
-            return Score(measure_ranking(scores, labels_of_lists(labels, *scores.shape)))
-        are_answers = np.ravel(self.targets(labels)) >= 0.5
-        measures = metrics.average_precision(are_answers, answers)
-        return Score(measures, baselines={"average_precision": float(are_answers.mean())})
-
-    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
-        if len(columns) == 2:
-            return np.ravel(self.targets(labels)).tolist()
-        numbers = labels_of_lists(labels, len(columns[0]), len(columns) - 1)
-        margins = np.pad(-numbers, [(0, 0), (len(columns) - 1 - numbers.shape[1], 0)])
-        return (numbers if numbers.shape == margins.shape else margins).tolist()
-
-    def fields(self, answer: float | list[float]) -> Mapping[str, object]:
-        return {"score": np.asarray(answer).tolist()}
-
-
-def labels_of_lists(labels: Labels | None, queries: int, passages: int) -> np.ndarray:
-    """Converts labels, scores or margins of passages to float32 `[queries, numbers]`; None: the first is the answer."""
-    if labels is None:
-        return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
-    numbers = scores_of(plain_labels(labels))
-    if len(numbers) != queries:
-        raise ValueError(f"got {counted(queries, 'query', 'queries')}, but labels for {len(numbers):,}")
-    numbers = numbers.reshape(queries, -1)
-    if numbers.shape[1] not in (passages, passages - 1):
-        raise ValueError(
-            f"got {counted(passages, 'passage')} a query, but {counted(numbers.shape[1], 'label')}; give one for each "
-            "passage, or margins: the score of the first passage minus that of each other one"
-        )
-    return numbers
-
-
-def are_scores(labels: np.ndarray, passages: int) -> bool:
-    """Checks whether labels are a teacher's scores or margins, not relevance grades: 0, 1, 2 ..."""
-    return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
-
-
-def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Measures the ranking of passages by scores, float `[queries, passages]`, against `labels_of_lists`."""
-    if are_scores(labels, scores.shape[1]):
-        return correlations_of_margins(labels, scores)
-    labels = np.asarray(labels, np.float64)
-    # Of equal scores, the lower grade ranks first: a model that tells no passages apart earns nothing by their order.
-    ranked = np.take_along_axis(labels, np.lexsort((labels, -scores), axis=1), axis=1)[:, :10]
-    best = -np.sort(-labels, axis=1)[:, :10]
-    discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
-    dcg, ideal_dcg = (((2**each - 1) * discounts).sum(axis=1) for each in (ranked, best))  # Burges et al. 2005, 6
-    is_relevant = ranked > 0
-    reciprocal_ranks = np.where(is_relevant.any(axis=1), 1 / (is_relevant.argmax(axis=1) + 1), 0)
-    ndcg = np.divide(dcg, ideal_dcg, out=np.zeros_like(dcg), where=ideal_dcg > 0)
-    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(reciprocal_ranks.mean())}

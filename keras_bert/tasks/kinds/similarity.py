@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
 import keras
-import numpy as np
 
-from keras_bert.counted import counted
-from keras_bert.tasks import metrics
-from keras_bert.tasks.base.columns import Labels, Targets
-from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.answers.columns import Targets
+from keras_bert.answers.similarity import TextVectors, VectorAnswers, are_text_numbers, are_vectors
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.losses.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
     VectorMSELoss,
-    are_text_numbers,
-    are_vectors,
-    margins_of,
-    scores_of,
-    text_numbers,
-)
-from keras_bert.tasks.metrics.vector_metrics import (
-    cosines,
-    pair_classification,
-    retrieval,
-    similarities,
-    triplet_accuracy,
 )
 
 
-class TextVectors(NamedTuple):
-    """The texts of a row, the anchor and one or more others, and their vectors, float32 `[columns, size]`."""
-
-    texts: tuple[str, ...]
-    vectors: np.ndarray
-
-
-class Similarity(Kind[TextVectors]):
-    """The vectors of rows (anchor, positive, negative, ...), compared by "cosine" or "dot".
-
-    =========================  ==============================  ===========================================
-    Labels                     Default loss                    Measures
-    =========================  ==============================  ===========================================
-    None                       `MultipleNegativesRankingLoss`  a search for each anchor's positives among
-                                                               all texts except anchors; with negatives,
-                                                               also `triplet_accuracy`
-    of pairs, all 0 or 1       `CoSENTLoss`                    average precision, best F1, best accuracy
-    of pairs, other numbers    `CoSENTLoss`                    `spearman` and `pearson`
-    a better model's scores    `MarginMSELoss`                 `spearman` and `pearson` of the margins
-    a better model's vectors   `VectorMSELoss`                 `cosine`, the mean
-    =========================  ==============================  ===========================================
-    """
-
-    def __init__(self, similarity: str = "cosine", corpus: Mapping[str, np.ndarray] | None = None) -> None:
-        self.similarity = similarity
-        self.corpus = corpus or {}  # further texts to search, and their vectors, for `Score.details`
+class Similarity(VectorAnswers, Kind[TextVectors]):
+    """The vectors of rows; `VectorAnswers` lists what the labels and the default losses are."""
 
     def loss(self) -> keras.losses.Loss:
         return MultipleNegativesRankingLoss()
@@ -68,78 +27,3 @@ class Similarity(Kind[TextVectors]):
         if are_vectors(targets, columns):
             return VectorMSELoss()
         return CoSENTLoss() if columns == 2 else MarginMSELoss()
-
-    def _targets(self, labels: Any) -> np.ndarray:
-        """Converts scores of pairs, several scores a row, or vectors to float32."""
-        return scores_of(labels)
-
-    def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
-        """Makes the targets of rows of texts; without labels, they are those of `text_numbers`."""
-        targets = self.targets(labels)
-        if len(columns) < 2 and (targets is None or len(targets.shape) < 2):
-            raise ValueError(
-                "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
-                "more, with negatives"
-            )
-        if len(counts := {len(column) for column in columns}) > 1:
-            raise ValueError(f"the columns have {' and '.join(counted(count, 'text') for count in sorted(counts))}")
-        if targets is None:
-            return text_numbers(columns)
-        if len(targets) != len(columns[0]):
-            raise ValueError(f"got {counted(columns[0], 'row')} of texts, but {len(targets):,} of scores")
-        if len(targets.shape) == 1 and len(columns) > 3:
-            raise ValueError(f"got {len(columns)} columns of texts, but one score a row; give one for each text")
-        return targets
-
-    def score(self, answers: Sequence[TextVectors], labels: Labels | None) -> Score:
-        columns = np.stack([row.vectors for row in answers], axis=1)  # [columns, rows, size]
-        if labels is None:
-            return Score(self._measure_search(answers, columns), compute_details=lambda: self._search(answers))
-        references = scores_of(labels)
-        if are_vectors(references, len(columns)):
-            references = references[:, None] if references.ndim == 2 else references
-            references = np.broadcast_to(references, (*references.shape[:1], len(columns), *references.shape[2:]))
-            column_cosines = [cosines(each, references[:, column]) for column, each in enumerate(columns)]
-            return Score({"cosine": float(np.mean(column_cosines))})
-        if len(columns) > 2:
-            return Score(correlations_of_margins(references, np.sum(columns[0] * columns[1:], axis=-1).T))
-        pair_similarities = similarities(columns[0], columns[1], self.similarity)
-        measure = pair_classification if set(references.tolist()) == {0.0, 1.0} else metrics.correlation
-        return Score(measure(references, pair_similarities))
-
-    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
-        shape = () if labels is None else scores_of(labels).shape
-        size = shape[-1] if len(shape) > 1 else 1  # of a better model's vectors
-        rows = list(zip(*columns, strict=True))[: 2 if labels is None else None]  # a search needs no more
-        return [TextVectors(row, np.ones((len(row), size), np.float32)) for row in rows]
-
-    def _measure_search(self, answers: Sequence[TextVectors], columns: np.ndarray) -> dict[str, float]:
-        found = Similarity(self.similarity)._search(answers, at=(1, 10))  # without the corpus
-        measures = {name: found[name] for name in ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")}
-        if len(columns) > 2:
-            parts = [triplet_accuracy(columns[0], columns[1], each, self.similarity) for each in columns[2:]]
-            measures["triplet_accuracy"] = float(np.mean([each["triplet_accuracy"] for each in parts]))
-        return measures
-
-    def _search(self, answers: Sequence[TextVectors], at: Sequence[int] = (1, 3, 5, 10, 100)) -> dict[str, float]:
-        """Measures how well anchors find their positives among all other texts, by `retrieval`."""
-        index, vectors, anchors, relevant = {}, [], {}, []
-        for row in answers:
-            anchor = anchors.setdefault(row.texts[0], len(anchors))
-            if anchor == len(relevant):
-                relevant.append((row.vectors[0], set()))
-            for text, vector in zip(row.texts[1:], row.vectors[1:], strict=True):
-                if index.setdefault(text, len(index)) == len(vectors):
-                    vectors.append(vector)
-            relevant[anchor][1].add(index[row.texts[1]])
-        vectors += [vector for text, vector in self.corpus.items() if text not in index]
-        queries, positives = zip(*relevant, strict=True)
-        return retrieval(queries, vectors, positives, at, self.similarity)
-
-    def fields(self, answer: np.ndarray) -> Mapping[str, object]:
-        return {"embedding": answer.tolist()}
-
-
-def correlations_of_margins(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """Correlates the margins of scores, `[rows, 1 + negatives]`, with a better model's scores or margins."""
-    return metrics.correlation(*(np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -10,11 +10,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.counted import counted
-from keras_bert.tasks import metrics
-from keras_bert.tasks.base.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
-from keras_bert.tasks.entities import OUTSIDE, LabelScheme, WordAnswer, find_entities
-from keras_bert.tasks.kinds import Kind, Score, TaughtBatch, only_answer, share_of_most_frequent
+from keras_bert.answers.columns import Targets, label_index, rare_label_warnings
+from keras_bert.answers.entities import WordAnswer
+from keras_bert.answers.words import WordAnswers, check_labels
+from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.kinds.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
@@ -26,20 +25,12 @@ if TYPE_CHECKING:
 IGNORED = -1  # the target of all but a word's first token
 
 
-class WordLabels(Kind[list[WordAnswer]]):
-    """One of `labels` for each word. With a CRF, the labels of a sentence depend on each other.
-
-    Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
-    entities, truncated words count as "O"; for `accuracy`, they are wrong.
-    """
+class WordLabels(WordAnswers, Kind[list[WordAnswer]]):
+    """One of `labels` for each word. With a CRF, the labels of a sentence depend on each other."""
 
     def __init__(self, labels: list[str], crf: CRF | None = None) -> None:
-        self.labels, self.crf = labels, crf
-        self.scheme([])  # raises
-
-    def scheme(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
-        """Finds the scheme of labels: those of the model, and those of examples, which the model may lack."""
-        return LabelScheme.detect([*self.labels, *(name for sentence in labels for name in sentence)])
+        super().__init__(labels)
+        self.crf = crf
 
     def loss(self) -> keras.losses.Loss:
         if self.crf is not None:
@@ -60,7 +51,7 @@ class WordLabels(Kind[list[WordAnswer]]):
         """Converts the labels of sentences to indices, int32 `[words]`."""
         indices = []
         for number, each in enumerate(zip(words, labels, strict=True)):
-            _check_labels(number, *each)
+            check_labels(number, *each)
             try:
                 indices += [label_index(label, self.labels) for label in each[1]]
             except ValueError as error:
@@ -130,90 +121,3 @@ class WordLabels(Kind[list[WordAnswer]]):
             axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
             divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
         return [averaged(label_term, weighted_mean(divergences, ops.not_equal(batch.targets, IGNORED)))]
-
-    def check_labels(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        assert labels is not None  # else there are no examples
-        for each in zip(range(len(labels)), check_sentences(columns[0]), self.plain(labels), strict=True):
-            _check_labels(*each)
-        self.scheme(self._names(labels))  # raises
-
-    def score(self, answers: Sequence[list[WordAnswer]], labels: Labels | None) -> Score:
-        """Measures words or entities. The error of an answer is its number of wrong words."""
-        references = self._names(() if labels is None else labels)
-        predictions = [[answer["label"] for answer in sentence] for sentence in answers]
-        pairs = [[*zip(*each, strict=True)] for each in zip(references, predictions, strict=True)]
-        errors = np.array([sum(label != answer for label, answer in sentence) for sentence in pairs], float)
-        scheme = self.scheme(references)
-        if scheme.meanings:
-            columns = [[*map(scheme.bioes, each)] for each in (references, predictions)]
-            measures = metrics.entity_f1(*columns)
-            has_entities = [any(label != OUTSIDE for row in each for label in row) for each in columns]
-            return Score(
-                measures,
-                errors,
-                compute_details=lambda: metrics.entities_by_kind(*columns),
-                baselines={"f1": 0.0},  # of no entity
-                only_answer="no entity" if has_entities == [True, False] else None,
-            )
-        words = [(label, str(answer)) for sentence in pairs for label, answer in sentence]  # "None": truncated
-        columns = tuple(label for label, _ in words), tuple(answer for _, answer in words)
-        classes = list(dict.fromkeys([*self.labels, *columns[0]]))
-        return Score(
-            metrics.accuracy(*columns),
-            errors,
-            compute_details=lambda: metrics.by_class(*columns, classes),
-            baselines={"accuracy": share_of_most_frequent(columns[0])},
-            only_answer=only_answer(columns[1], columns[0]),
-        )
-
-    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[WordAnswer]]:
-        return [[WordAnswer(word="", label=name, probability=1) for name in each] for each in self._names(labels or ())]
-
-    def fields(self, answer: object) -> Mapping[str, object]:
-        return {"entities": answer}
-
-    def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """Lists the entities, or without a scheme the words, of which the label or the answer is wrong.
-
-        `word` is the number of the first word, from 0. Words that only one of both sees as an entity lack the other.
-        """
-        (references,), predictions = self._names([label]), [each["label"] for each in answer]
-        scheme = self.scheme([references])
-        if scheme.meanings:
-            columns = [
-                {(each.first, each.end): each.label for each in find_entities(names, scheme)}
-                for names in (references, predictions)
-            ]
-        else:
-            columns = [{(i, i + 1): name for i, name in enumerate(names)} for names in (references, predictions)]
-        rows = []
-        for start, end in sorted(columns[0].keys() | columns[1].keys()):
-            given, predicted = (each.get((start, end)) for each in columns)
-            if given != predicted:
-                words, known = " ".join(each["word"] for each in answer[start:end]), [*answer[start:end]]
-                probabilities = [each["probability"] for each in known if each["probability"] is not None]
-                row = {"word": start, "words": words, "label": given, "answer": predicted}
-                rows.append({**row, "probability": float(np.mean(probabilities)) if probabilities else None})
-        return rows
-
-    def _names(self, labels: Iterable[Sequence[str | int]]) -> list[list[str]]:
-        """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
-        names = self.labels
-        return [[each if isinstance(each, str) else names[label_index(each, names)] for each in row] for row in labels]
-
-
-def check_sentences(sentences: Texts | Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    """Returns sentences as a list. Raises TypeError unless each is a list of words."""
-    checked = as_list(sentences, "sentences", "sentence")
-    for number, words in enumerate(checked):
-        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
-    return checked
-
-
-def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
-    """Raises TypeError or ValueError unless the labels of a sentence are a list with one for each word."""
-    if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
-        raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
-    if len(words) != len(labels):
-        raise ValueError(f"sentence {sentence} (from 0) has {counted(words, 'word')}, but {counted(labels, 'label')}")

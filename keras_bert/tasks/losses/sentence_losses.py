@@ -26,11 +26,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.similarity import margins_of
 from keras_bert.counted import counted
-from keras_bert.tasks.base.columns import Labels, Targets, as_float32
 from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
@@ -342,21 +341,6 @@ class MarginMSELoss(keras.losses.Loss):
         return ops.mean(ops.square(margins - margins_of(y_true, margins.shape[1])), axis=1)
 
 
-def margins_of(y_true: Targets, negatives: int) -> Targets:
-    """Converts scores, `[batch, 1 + negatives]`, to margins, float32 `[batch, negatives]`; margins stay as they are."""
-    y_true = ops.cast(y_true, "float32")
-    y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
-    count = y_true.shape[1]
-    if count == negatives + 1:
-        return y_true[:, :1] - y_true[:, 1:]
-    if count != negatives:
-        raise ValueError(
-            f"got {counted(count, 'score')} a row; with {counted(negatives, 'negative')} it takes {negatives + 1} (of "
-            f"the positive and the negatives) or {negatives} (margins)"
-        )
-    return y_true
-
-
 @keras.saving.register_keras_serializable(package="keras_bert")
 class VectorMSELoss(keras.losses.Loss):
     """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
@@ -459,27 +443,3 @@ class MatryoshkaLoss(keras.losses.Loss):
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.
-
-
-def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
-    """Gives each text a number, so that equal texts have equal numbers: int32 `[rows, columns]`."""
-    numbers: dict[str, int] = {}
-    return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
-
-
-def are_text_numbers(targets: Targets) -> bool:
-    """Checks whether targets, a tensor or an array, come from `text_numbers`, and are not scores or vectors."""
-    return len(targets.shape) == 2 and not np.issubdtype(tf.as_dtype(targets.dtype).as_numpy_dtype, np.floating)
-
-
-def are_vectors(scores: Targets, columns: int) -> bool:
-    """Checks whether targets are vectors (one for all columns of texts, or one for each), not scores."""
-    return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
-
-
-def scores_of(y: Labels) -> np.ndarray:
-    """Converts finite scores, `[rows]` or several a row, or vectors to float32."""
-    scores = as_float32(y, "scores")
-    if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
-        raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
-    return scores

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bert.answers.entities import OUTSIDE, LabelScheme
 from keras_bert.counted import counted
 from keras_bert.extras import import_extra
-from keras_bert.tasks.entities import OUTSIDE, LabelScheme
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
