@@ -16,7 +16,7 @@ async def serve(model: str) -> None:
     run, encode = session(model), tokenizer().encode_batch
 
     async def predict(request: web.Request) -> web.Response:
-        texts = (await request.json(content_type=None))["instances"]
+        texts = (await request.json())["instances"]
         found = vectors(run, [each.ids for each in encode(texts)])
         return web.json_response({"predictions": found.tolist()})
 
