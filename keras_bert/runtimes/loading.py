@@ -58,7 +58,9 @@ def load(directory: str | Path, threads: int | None = None) -> Any:
             stride=rows.get("stride"),
         )
     model = MODELS.get(saved.task, RuntimeModel)
-    settings = {**saved.settings, **({} if saved.labels is None else {"labels": saved.labels})}
+    optional = [each.name for each in model.SETTINGS if isinstance(each.types, tuple) and None in each.types]
+    labels = {} if saved.labels is None else {"labels": saved.labels}
+    settings = {**dict.fromkeys(optional), **saved.settings, **labels}
     if missing := [each.name for each in model.SETTINGS if each.name not in settings and not each.is_left_out]:
         raise ValueError(
             f"{directory}: config.json lacks {', '.join(missing)} of the model; export it again with this version"

@@ -55,6 +55,15 @@ def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text", fi
     return items
 
 
+def check_surrogates(texts: Iterable[str]) -> None:
+    """Raises ValueError if a text has a lone surrogate."""
+    for row, text in enumerate(texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise lone_surrogate(row, error) from None
+
+
 def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
     """Makes the error for a text that UTF-8 cannot encode."""
     return ValueError(

@@ -16,7 +16,7 @@ from keras_bert.extras import import_extra
 from keras_bert.formats.tokenizers import byte_pairs, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
-from keras_bert.text.arguments import lone_surrogate
+from keras_bert.text.arguments import check_surrogates
 from keras_bert.text.array_characters import begins_of_characters, uncomposed_spans
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.vocabulary import bytes_of_tokens, read_ids, read_merges, read_tokens
@@ -109,11 +109,7 @@ class ArrayTokenizer:
         try:
             return encode_batch(texts, add_special_tokens=False)
         except TypeError:
-            for row, text in enumerate(texts):
-                try:
-                    text.encode()
-                except UnicodeEncodeError as error:
-                    raise lone_surrogate(row, error) from None
+            check_surrogates(texts)
             raise
 
     def _with_space(self, word: str) -> str:

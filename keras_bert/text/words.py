@@ -12,6 +12,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.formats.tokenizers.byte_pairs import SPLIT_PATTERNS, SplitPattern
+from keras_bert.text.array_words import (
+    IDEOGRAPH,
+    LETTER,
+    MARK,
+    NUMBER,
+    OTHER,
+    PLANE_4,
+    PLANE_14,
+    PLANE_14_END,
+    SIGN,
+    SPACE,
+    corpus_kinds,
+)
 from keras_bert.text.strings import (
     INVALID_UTF8,
     SPACES,
@@ -23,9 +36,6 @@ from keras_bert.text.strings import (
     require,
 )
 
-OTHER, LETTER, NUMBER, SPACE, SIGN, IDEOGRAPH, MARK = range(7)  # kinds of characters
-_PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
-
 
 @functools.cache
 def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
@@ -34,17 +44,17 @@ def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np
     `patterns` has kinds and the regular expressions of their characters; the last that matches counts. All others are
     of the kind `other`, as the last character of plane 3 must be, because it stands for those beyond.
     """
-    kinds = np.full(_PLANE_4, other, np.int8)
+    kinds = np.full(PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
-        chars = encode_characters(np.arange(_PLANE_4))
+        chars = encode_characters(np.arange(PLANE_4))
         for kind, pattern in patterns:
             kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
     return kinds
 
 
-def _look_up_kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
-    """Looks up the kind of each character, int8 `[chars]`."""
-    return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
+def _look_up_kinds(chars: tf.Tensor, kinds: np.ndarray) -> tf.Tensor:
+    """Looks up the kind of each character in a table, int8 `[chars]`."""
+    return tf.gather(kinds, tf.minimum(chars, PLANE_4 - 1))
 
 
 # -- Runs of values, in the tensors of all texts laid end to end.
@@ -67,15 +77,6 @@ def shifted(values: tf.Tensor, by: int) -> tf.Tensor:
 
 
 # -- The words of tagged corpora.
-
-_CORPUS_KINDS = (
-    (SPACE, SPACES),
-    (SIGN, r"[\p{P}\p{S}]"),
-    (MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
-    (IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
-)
-# Beyond plane 3, only tags (in emoji flags) and variation selectors are marks.
-_PLANE_14, _PLANE_14_END = 0xE0000, 0xE0200
 
 
 def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -124,8 +125,8 @@ def _mark_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
     begins_row = begins_run(rows)
-    kind = tf.cast(_look_up_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
-    kind = tf.where((chars >= _PLANE_14) & (chars < _PLANE_14_END), MARK, kind)
+    kind = tf.cast(_look_up_kinds(chars, corpus_kinds()), tf.int32)
+    kind = tf.where((chars >= PLANE_14) & (chars < PLANE_14_END), MARK, kind)
     is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
     kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
     base = find_run_starts(~is_mark)  # [chars]
@@ -162,7 +163,7 @@ def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = 
     row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     size = tf.size(codes.values, tf.int64)
     borders = tf.scatter_nd(row_starts[:, None], tf.ones_like(row_starts, tf.int32), [size + 1]) > 0
-    kinds = _look_up_kinds(codes.values, PATTERN_KINDS, other=OTHER)
+    kinds = _look_up_kinds(codes.values, kinds_of_characters(PATTERN_KINDS, OTHER))
     begins = _begin_words(_Characters(codes.values, borders[:-1], borders[1:], kinds), SPLIT_PATTERNS[split])  # [chars]
     words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
     starts = tf.concat([tf.where(begins)[:, 0], size[None]], 0)

@@ -1,0 +1,87 @@
+"""Finds the words of tagged corpora in NumPy, without TensorFlow; `words.find_words` does the same in the graph."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.text.arguments import check_surrogates
+
+OTHER, LETTER, NUMBER, SPACE, SIGN, IDEOGRAPH, MARK = range(7)  # kinds of characters
+PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
+# Beyond plane 3, only tags (in emoji flags) and variation selectors are marks.
+PLANE_14, PLANE_14_END = 0xE0000, 0xE0200
+# Lengths of runs of characters with their kind, which `tests/golden/make_character_kinds.py` writes.
+KINDS_FILE = Path(__file__).with_name("character_kinds.txt")
+KIND_LETTERS = {"L": LETTER, "W": SPACE, "S": SIGN, "I": IDEOGRAPH, "M": MARK}
+
+
+@functools.cache
+def corpus_kinds() -> np.ndarray:
+    """Reads the kind of each character of planes 0 to 3, int8 `[0x40000]`, the same in every version of Unicode.
+
+    Marks are accents, joiners and colours of emoji, which are of the kind before them; signs are punctuation and
+    symbols; other characters than these, white space and ideographs are letters.
+    """
+    runs = re.findall(r"(\d+)(\w)", KINDS_FILE.read_text(encoding="ascii"))
+    return np.repeat(np.array([KIND_LETTERS[kind] for _, kind in runs], np.int8), [int(length) for length, _ in runs])
+
+
+def find_words(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Finds the words of texts as `words.find_words` does: the start and the end of each, in characters.
+
+    Raises:
+        ValueError: a text has a lone surrogate.
+
+    Example:
+        >>> text = "Zoë (Paris)... 😀"
+        >>> [text[start:end] for start, end in find_words([text])[0]]
+        ['Zoë', '(', 'Paris', ')', '...', '😀']
+    """
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    try:
+        chars = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    except UnicodeEncodeError:
+        check_surrogates(texts)
+        raise
+    rows = np.repeat(np.arange(len(texts)), lengths)
+    in_word, begins = _mark_words(chars, np.diff(rows, prepend=-1) != 0)
+    place = np.flatnonzero(in_word)
+    first = np.flatnonzero(begins[place])
+    counts = np.diff(first, append=len(place))
+    starts = place[first] - (np.cumsum(lengths) - lengths)[rows[place[first]]]
+    words: list[list[tuple[int, int]]] = [[] for _ in texts]
+    for row, *span in zip(*(each.tolist() for each in (rows[place[first]], starts, starts + counts)), strict=True):
+        words[row].append((span[0], span[1]))
+    return words
+
+
+def _mark_words(chars: np.ndarray, begins_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
+    size = len(chars)
+    index = np.arange(size)
+    before = np.maximum(index - 1, 0)
+    kind = corpus_kinds()[np.minimum(chars, PLANE_4 - 1)]
+    kind[(chars >= PLANE_14) & (chars < PLANE_14_END)] = MARK
+    is_mark = (kind == MARK) & ~begins_row & (kind[before] != SPACE)
+    kind[(kind == MARK) & ~is_mark] = LETTER
+    base = np.maximum.accumulate(np.where(is_mark, 0, index))
+    kind, base_char = kind[base], chars[base]
+
+    # A space or an ideograph is a chunk by itself. Any other chunk has signs, a word with signs inside, then signs.
+    is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
+    new_chunk = begins_row | is_separate | is_separate[before]
+    chunk, chunks = np.cumsum(new_chunk) - 1, np.flatnonzero(new_chunk)
+    if not size:  # there is no least of nothing
+        return new_chunk, new_chunk
+    first_letter = np.minimum.reduceat(np.where(kind == LETTER, index, size), chunks)[chunk]
+    last_letter = np.maximum.reduceat(np.where(kind == LETTER, index, -1), chunks)[chunk]
+    outside = ((index < first_letter) | (index > last_letter)) & (kind == SIGN)
+
+    in_run = outside[before] & outside & (chars == base_char[before])
+    begins = new_chunk | ((outside | outside[before]) & ~in_run)
+    return kind != SPACE, begins & ~is_mark & (kind != SPACE)
