@@ -27,6 +27,8 @@ from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.array_packing import lengths_of, most_context
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.array_windows import read_contexts
+from keras_bert.text.array_words import find_words
 
 _TOKENS_AT_A_TIME = 8192  # of the windows of a batch
 _SERVED_AT_A_TIME = 4096  # tokens of the rows of a request that are computed together
@@ -211,8 +213,6 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
         return Scores(*scores)
 
     def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
-        from keras_bert.text.array_words import find_words
-
         return find_words(texts)
 
     def _compute(self, segments: Segments, **options: Any) -> Results:
@@ -280,10 +280,9 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
         self, questions: list[str], contexts: list[str], top_k: int, batch_tokens: int, bar: tqdm
     ) -> list[list[spans.SpanAnswer]]:
         preprocessor = self.preprocessor
-        asked, read = preprocessor.tokenize(questions), preprocessor.tokenize_with_offsets(contexts)
-        split = preprocessor.windows((asked, [each.ids for each in read]))
-        is_best, (question, window) = most_context(split), split.segments
-        lengths = lengths_of(question) + lengths_of(window) + preprocessor.special_tokens(2)
+        split, is_best, read, tokens_before = read_contexts(preprocessor, questions, contexts)
+        count = lengths_of(split.segments[1])
+        lengths = tokens_before + count + 1
         bar.total += len(lengths)
         found: list[list[spans.Spans]] = [[] for _ in contexts]
         no_answer = np.full(len(contexts), np.inf)
@@ -294,8 +293,7 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
             both = np.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)  # [rows, 2, seq_length]
             check_finite([*both], item="window")
             for i, (start, end) in zip(order, both, strict=True):
-                first = 1 + len(question[i]) + preprocessor.pair_format.between
-                tokens = slice(first, first + len(window[i]))
+                tokens = slice(tokens_before[i], tokens_before[i] + count[i])
                 best = spans.best_spans(start[tokens], end[tokens], is_best[i], self.max_answer_length)
                 by_window[i] = best._replace(firsts=best.firsts + split.starts[i], lasts=best.lasts + split.starts[i])
                 no_answer[split.rows[i]] = min(no_answer[split.rows[i]], start[0] + end[0])
