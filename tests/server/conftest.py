@@ -19,7 +19,7 @@ def engine(request):
     """What the toy model is: a SavedModel, or an export, which gRPC serves as it does beside a SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "export":
-            patch.setattr(runtimes, "load", toy.Export, raising=False)
+            patch.setattr(runtimes, "load", toy.load)
         yield toy.ENGINES[request.param]
 
 

@@ -1,15 +1,24 @@
 """Exports: served without TensorFlow, and with the answers of SavedModels."""
 
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import grpc
 import numpy as np
 import pytest
 import requests
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, SignatureDefMap
 
-from keras_bert.runtimes import export_onnx
+from keras_bert import server as server_package
+from keras_bert.runtimes import export_onnx, export_openvino
 from keras_bert.saved_model import export_serving
 
 from ..support import small
+from ..support.messages import assert_names
 from ..support.tasks import CASES
 from . import toy
 from .servers import HANGS, output
@@ -58,6 +67,7 @@ def test_exports_are_served_beside_saved_models_over_both_protocols(start, engin
     assert over_grpc.signature_def["text"].inputs["text"].dtype == 7  # DT_STRING
 
 
+OPENVINO = ["vectors", "scores"]  # of the cases: what differs is the runtime's own
 ASKED = [*small.TEXTS, "the [MASK] was good", "good " * 60]
 
 
@@ -70,22 +80,24 @@ def close_to(value):
     return pytest.approx(value, rel=0, abs=1e-4) if isinstance(value, float) else value
 
 
+def ask_both(server, path, **body):
+    """The status codes and the JSON of both; of a path without a model, the models are named by the body."""
+    urls = {each: f"{server.root}{path.format(each)}" for each in ("saved", "exported")}
+    bodies = {each: body if "{}" in path else {"model": each, **body} for each in urls}
+    answers = [requests.post(urls[each], json=bodies[each], timeout=HANGS) for each in urls]
+    return [each.status_code for each in answers], *(each.json() for each in answers)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:texts truncated")
-@pytest.mark.parametrize("name", CASES)
-def test_an_export_answers_requests_as_the_saved_model_does(start, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "export"), [*((name, export_onnx) for name in CASES), *((name, export_openvino) for name in OPENVINO)]
+)
+def test_an_export_answers_requests_as_the_saved_model_does(start, tmp_path, name, export):
     model = CASES[name].model()
     export_serving(model, tmp_path / "saved")
-    export_onnx(model, tmp_path / "exported")
+    export(model, tmp_path / "exported")
     server = start(tmp_path / "saved", tmp_path / "exported")
-
-    def both(path, **body):
-        """The status codes and the JSON of both."""
-        urls = {each: f"{server.root}{path.format(each)}" for each in ("saved", "exported")}
-        bodies = {each: body if "{}" in path else {"model": each, **body} for each in urls}
-        answers = [requests.post(urls[each], json=bodies[each], timeout=HANGS) for each in urls]
-        return [each.status_code for each in answers], *(each.json() for each in answers)
-
     saved, exported = (definitions(server, each) for each in ("saved", "exported"))
     assert exported.keys() == saved.keys() & {"serving_default", "with_token_count"}
     for signature, definition in exported.items():
@@ -97,8 +109,68 @@ def test_an_export_answers_requests_as_the_saved_model_does(start, tmp_path, nam
         rows = [dict(zip(names, (text, text[::-1]), strict=False)) for text in ASKED]
         columns = {each: [row[each] for row in rows] for each in names}
         for body in ({"instances": rows}, {"inputs": columns}, {"inputs": {each: [] for each in names}}):
-            codes, expected, found = both("/v1/models/{}:predict", signature_name=signature, **body)
+            codes, expected, found = ask_both(server, "/v1/models/{}:predict", signature_name=signature, **body)
             assert (codes, found) == ([200, 200], close_to(expected))
-        rows[0] = {each: {"b64": "/w=="} for each in names}  # not UTF-8
-        codes, expected, found = both("/v1/models/{}:predict", signature_name=signature, instances=rows)
-        print(name, codes, expected if codes[0] != 200 else "", found if codes[1] != 200 else "")
+        rows[0] = {each: {"b64": "/w=="} for each in names}
+        codes, *answers = ask_both(server, "/v1/models/{}:predict", signature_name=signature, instances=rows)
+        assert codes == [400, 400]
+        assert all("not valid UTF-8" in each["error"] for each in answers)
+    vectors, rank = {"input": ASKED}, {"query": ASKED[0], "texts": ASKED[1:], "return_text": True}
+    for path, body in (("/v1/embeddings", vectors), ("/rerank", rank), ("/rerank", rank | {"truncate": False})):
+        codes, expected, found = ask_both(server, path, **body)
+        assert codes[0] == codes[1]
+        if codes[0] == 200:
+            same = json.loads(json.dumps(found).replace('"exported"', '"saved"'))
+            assert same == close_to(expected)
+
+
+# Nothing of the machine that only TensorFlow needs, nor the other backends of Keras.
+ABSENT = """
+import sys
+NAMES = {"tensorflow", "tensorflow_text", "tensorflow_serving", "keras", "grpc", "jax", "torch"}
+class Absent:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in NAMES:
+            raise ModuleNotFoundError(f"there is no {name}", name=name)
+sys.meta_path.insert(0, Absent)
+"""
+
+
+def test_the_server_is_imported_where_tensorflow_is_not():
+    modules = [path.stem for path in Path(server_package.__file__).parent.glob("[!_]*.py")]
+    light = sorted({*modules} - {"grpc_service", "saved_model", "tensor_protos"})
+    assert len(light) > 10
+    code = ABSENT + f"import importlib; [importlib.import_module(f'keras_bert.server.{{each}}') for each in {light}]"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_exports_are_served_where_tensorflow_is_not(start_process, tmp_path):
+    models = {name: CASES[case].model() for name, case in (("vectors", "vectors"), ("ranks", "scores"))}
+    for name, model in models.items():
+        export_onnx(model, tmp_path / name)
+    broken = shutil.copytree(tmp_path / "ranks", tmp_path / "broken")
+    (broken / "onnx/model.onnx").write_bytes(b"not a model")
+    versions = tmp_path / "versions"
+    shutil.copytree(tmp_path / "vectors", versions / "7")
+    code = ABSENT + "from keras_bert.cli.__main__ import main; main(prog_name='keras-bert')"
+    others = [str(each) for each in (versions, broken, tmp_path / "ranks")]
+    server = start_process(tmp_path / "vectors", *others, "--log-requests", code=code)
+    assert re.fullmatch(
+        r"Serving vectors version 1, versions version 7, ranks version 1 at 127\.0\.0\.1: REST port \d+\n", server.ready
+    )
+    (line,) = [line for line in server.log if "the other models are served" in line]
+    assert_names(line, broken, "version 1", "onnx/model.onnx is damaged")
+    texts = ["good film", "a cold river"]
+    expected = models["vectors"].encode(texts, progress=False)
+    for name in ("vectors", "versions"):
+        rows = requests.post(f"{server.root}/v1/models/{name}:predict", json={"instances": texts}, timeout=HANGS).json()
+        np.testing.assert_allclose(rows["predictions"], expected, rtol=0, atol=1e-4)
+    answer = requests.post(f"{server.root}/rerank", json={"query": texts[0], "texts": texts}, timeout=HANGS).json()
+    scores = models["ranks"].score([texts[0]] * 2, texts)
+    assert {each["index"]: pytest.approx(each["score"], abs=1e-4) for each in answer} == dict(enumerate(scores))
+    samples = server.samples()
+    assert samples["keras_bert_requests_total", "OK", "predict", "versions", "http"] == 1
+    assert server.terminate() == 0
+    assert server.log[-1].endswith("stopped; requests answered: 3")
