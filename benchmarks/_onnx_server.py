@@ -1,41 +1,33 @@
-"""A server of Python's own http.server around ONNX Runtime, for benchmarks/serve.py: the simplest there is.
+"""A bare handler of aiohttp around ONNX Runtime, for benchmarks/serve.py: the simplest server that there is.
 
 python _onnx_server.py MODEL.onnx
 
-Prints its port. It answers {"instances": [text, ...]} with {"predictions": [vector, ...]}, a thread a connection.
+Prints its port. It answers {"instances": [text, ...]} with {"predictions": [vector, ...]}, one request at a time.
 """
 
-import json
+import asyncio
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from _minilm_onnx import session, tokenizer, vectors
+from aiohttp import web
 
 
-def main(model: str) -> None:
+async def serve(model: str) -> None:
     run, encode = session(model), tokenizer().encode_batch
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections stay open
-        disable_nagle_algorithm = True  # else each answer waits for the client's acknowledgement of its headers
+    async def predict(request: web.Request) -> web.Response:
+        texts = (await request.json())["instances"]
+        found = vectors(run, [each.ids for each in encode(texts)])
+        return web.json_response({"predictions": found.tolist()})
 
-        def do_POST(self) -> None:
-            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-            found = vectors(run, [each.ids for each in encode(texts)])
-            answer = json.dumps({"predictions": found.tolist()}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    print(f"port {server.server_port}", flush=True)
-    server.serve_forever()
+    application = web.Application()
+    application.router.add_post("/", predict)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(f"port {runner.addresses[0][1]}", flush=True)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    asyncio.run(serve(*sys.argv[1:]))

@@ -1,11 +1,12 @@
 """Requests a second and latencies of `keras-bert serve`: all-MiniLM-L6-v2, a sentence a request.
 
 python benchmarks/serve.py [--rounds 5] [--seconds 2] [--clients 1 8 64] [--max-batch 16] [--precision int8]
+    [--engines onnx openvino]
 
-Beside it, if it is installed, ONNX Runtime with Hugging Face's tokenizer behind Python's own http.server. The clients
-are one process beside the servers', on the same cores; each sends its next request when it has its answer. "In process"
-is the limit: the signature called from as many threads, without a server, and in batches of --max-batch sentences of
-similar length.
+Of the model's SavedModel, and of its exports for --engines. Beside them, if it is installed, ONNX Runtime with Hugging
+Face's tokenizer in a bare handler of aiohttp. The clients are one process beside the servers', on the same cores; each
+sends its next request when it has its answer. "In process" is the limit: the signature called from as many threads,
+without a server, and in batches of --max-batch sentences of similar length.
 """
 
 import base64
@@ -25,11 +26,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psutil
 from _measure import MINILM, heading, interleave, options, parse, ratios, run, sentences, table
 from _minilm_onnx import onnx_fused, onnx_int8
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertSentenceEncoder, runtimes
 from keras_bert.inference import PRECISIONS
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.saved_model import export_serving
 
 PACKAGES = ["tensorflow", "grpcio", "aiohttp", "protobuf", "onnxruntime", "tokenizers"]
@@ -40,12 +43,19 @@ FOLDER = tempfile.TemporaryDirectory()  # removed when the process ends
 class Process:
     """A server in a process, on free ports."""
 
+    protocols = ("REST",)
+
     def __init__(self, *command: object, **pipes: int) -> None:
         command = [sys.executable, *map(str, command)]
+        start = time.perf_counter()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **pipes)
         line = self.process.stdout.readline()
+        self.seconds, self.ready_megabytes = time.perf_counter() - start, self.megabytes()
         self.ports = re.findall(r"port (\d+)", line)
         self.name = line.split()[1]  # "Serving NAME version 1 at ...", of ours
+
+    def megabytes(self) -> float:
+        return psutil.Process(self.process.pid).memory_info().rss / 1e6
 
     def stop(self) -> None:
         self.process.terminate()
@@ -61,16 +71,24 @@ class OnnxServer(Process):
         return f"http://127.0.0.1:{self.ports[0]}/"
 
 
-class Server(Process):
-    """`keras-bert serve`."""
+class ExportServer(Process):
+    """`keras-bert serve`, of an export."""
 
     def __init__(self, directory: Path, *options: str, **pipes: int) -> None:
-        command = ("-m", "keras_bert.cli", "serve", directory, "--port", "0", "--rest-port", "0")
-        super().__init__(*command, *options, **pipes)
+        super().__init__("-m", "keras_bert.cli", "serve", directory, "--rest-port", "0", *options, **pipes)
 
     def target(self, protocol: str) -> str:
-        rest = f"http://127.0.0.1:{self.ports[1]}/v1/models/{self.name}:predict"
+        rest = f"http://127.0.0.1:{self.ports[-1]}/v1/models/{self.name}:predict"
         return {"gRPC": f"127.0.0.1:{self.ports[0]}", "REST": rest}[protocol]
+
+
+class Server(ExportServer):
+    """`keras-bert serve`, of a SavedModel."""
+
+    protocols = ("gRPC", "REST")
+
+    def __init__(self, directory: Path, *options: str, **pipes: int) -> None:
+        super().__init__(directory, "--port", "0", *options, **pipes)
 
 
 def bodies(protocol: str, texts: list[str]) -> list[str]:
@@ -108,6 +126,8 @@ def in_process(signature: Callable, batches: list[list[str]], threads: int, seco
 def main() -> None:
     parser = options(__doc__, rounds=5, seconds=2.0, clients=[1, 8, 64], max_batch=16)
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
+    can_load = [name for name, each in RUNTIMES.items() if each.can_load]
+    parser.add_argument("--engines", nargs="*", choices=can_load, default=can_load[:1])
     arguments = parse(parser, rounds=1, seconds=0.2, clients=[8])
     import tensorflow as tf
 
@@ -120,6 +140,11 @@ def main() -> None:
     batches = [by_length[i : i + arguments.max_batch] for i in range(0, len(texts), arguments.max_batch)]
     max_batch = ["--max-batch", str(arguments.max_batch)]
     servers = {"batching": Server(directory, *max_batch), "no batching": Server(directory, *max_batch, "--no-batching")}
+    for name in arguments.engines:
+        export = getattr(runtimes, f"export_{name}")
+        exported = BertSentenceEncoder.from_preset(MINILM)
+        export(exported, directory.with_name(name), precision=arguments.precision)
+        servers[f"export, {RUNTIMES[name].title}"] = ExportServer(directory.with_name(name), *max_batch)
     if importlib.util.find_spec("onnxruntime"):
         servers[ONNX] = OnnxServer(arguments.precision)
     command = [sys.executable, Path(__file__).with_name("_serve_clients.py")]
@@ -145,7 +170,7 @@ def main() -> None:
         name = f"in process, {count}"
         jobs[name] = functools.partial(limit, name, [[text] for text in texts], count)
         for protocol, mode in itertools.product(all_bodies, servers):
-            if (protocol, mode) == ("gRPC", ONNX):
+            if protocol not in servers[mode].protocols:
                 continue
             name = f"{protocol}, {mode}, {count}"
             jobs[name] = functools.partial(measured, name, protocol, mode, count)
@@ -168,6 +193,13 @@ def main() -> None:
             label, count = name, "-"
         rows.append([label, count, f"{statistics.median(rates[name]):.0f}", f"{p50:.1f}", f"{p99:.1f}", ratio])
     table(["", "clients", "requests/s", "p50, ms", "p99, ms", "to no batching (min..max)"], rows)
+    table(
+        ["", "until ready, s", "memory then, MB", "at the end, MB"],
+        [
+            [name, f"{each.seconds:.1f}", f"{each.ready_megabytes:.0f}", f"{each.megabytes():.0f}"]
+            for name, each in servers.items()
+        ],
+    )
     clients.stdin.close()
     for server in servers.values():
         server.stop()

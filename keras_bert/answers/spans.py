@@ -245,7 +245,7 @@ def best_spans(start: np.ndarray, end: np.ndarray, may_start: np.ndarray, max_le
 
     `may_start`, bool `[tokens]`, marks the tokens that have the most context in this window.
     """
-    ends = np.pad(end, (0, max_length - 1), constant_values=NEVER)
+    ends = np.pad(end, (0, max_length), constant_values=NEVER)
     ends = np.lib.stride_tricks.sliding_window_view(ends, max_length)[: len(start)]  # [tokens, max_length]
     scores = (np.where(may_start, start, np.float32(NEVER))[:, None] + ends).ravel()
     if len(scores) > NUM_BEST:

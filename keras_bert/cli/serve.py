@@ -1,7 +1,8 @@
-"""Serve SavedModels to clients of TF Serving and of OpenAI.
+"""Serve SavedModels and exports to clients of TF Serving and of OpenAI.
 
-Each DIRECTORY holds the versions of a model, and its name is the model's. The highest version in DIRECTORY/<version>/
-is served. A higher version that appears takes over; no request is lost.
+Each DIRECTORY holds the versions of a model, and its name is the model's. A version is a SavedModel, or an export for
+ONNX Runtime or OpenVINO, which needs no TensorFlow. The highest version in DIRECTORY/<version>/ is served. A higher
+version that appears takes over; no request is lost. A DIRECTORY may also be an export itself, as version 1.
 Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
 
 \b
@@ -18,7 +19,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
-from keras_bert.server import check_versions
+from keras_bert.server import check_versions, complete_versions, is_saved_model
 from keras_bert.server.logs import Repetitions
 
 _PORT = click.IntRange(0, 65535)
@@ -27,7 +28,12 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command(help=__doc__)
 @click.argument("directories", metavar="DIRECTORY...", nargs=-1, required=True, type=_DIRECTORY)
-@click.option("--port", type=_PORT, default=8500, help="The port for gRPC; 0 takes any free port.")
+@click.option(
+    "--port",
+    type=_PORT,
+    show_default="8500",
+    help="The port for gRPC, if there is a SavedModel; 0 takes any free port.",
+)
 @click.option("--rest-port", type=_PORT, default=8501, help="The port for REST; 0 takes any free port.")
 @click.option("--host", default="127.0.0.1", help="The address to listen on; 0.0.0.0 for all networks.")
 @click.option("--model-name", help="The model's name in requests.", show_default="the directory's name")
@@ -38,7 +44,9 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, help="The time limit of a request, in seconds."
 )
 @click.option("--log-requests", is_flag=True, help="Log each request: its model, status code and milliseconds.")
-def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bool, **options: Any) -> None:
+def serve(
+    directories: tuple[Path, ...], port: int | None, model_name: str | None, no_batching: bool, **options: Any
+) -> None:
     if model_name and len(directories) > 1:
         raise Misuse("--model-name is for a single directory; several models have the names of theirs")
     by_name = {_name(each, model_name): each for each in directories}
@@ -50,16 +58,25 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
             check_versions(directory)
     except FileNotFoundError as error:
         raise Failure(_advice(directory) or str(error)) from error
+    paths = [path for directory in directories for path in complete_versions(directory).values()]
+    has_rpc = any(map(is_saved_model, paths))
+    if port is not None and not has_rpc:
+        raise Misuse(
+            "--port is for gRPC, which serves exports only beside a SavedModel; leave it out: REST serves them"
+        )
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():
         try:
             from keras_bert.server import run
+
+            if has_rpc:
+                from keras_bert.server import grpc_service, saved_model  # noqa: F401  while the logs are silent
         except ModuleNotFoundError as error:
-            raise Failure(
-                f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
-            ) from error
-    settings = run.Settings(directories=by_name, batching=not no_batching, **options)
+            packages = "'keras-bert-models[serve]'" if has_rpc else "aiohttp prometheus_client"
+            raise Failure(f"there is no {error.name}, which serving needs: pip install {packages}") from error
+    rpc_port = (8500 if port is None else port) if has_rpc else None
+    settings = run.Settings(directories=by_name, port=rpc_port, batching=not no_batching, **options)
     handler = logging.StreamHandler()
     handler.addFilter(Repetitions())
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", handlers=[handler])

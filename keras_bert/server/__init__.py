@@ -1,4 +1,4 @@
-"""A small local server of SavedModels with signatures, which speaks the protocols of TF Serving and of vector clients.
+"""A small local server of SavedModels and exports, which speaks the protocols of TF Serving and of vector clients.
 
     run.py              starts and drains the server
     connections.py      accepts HTTP's connections, up to a number, and closes idle ones
@@ -6,44 +6,63 @@
     rest.py             TF Serving's REST
     vector_clients.py   OpenAI's embeddings, and reranking
     json_arrays.py      converts JSON to arrays and back
-    grpc_service.py     answers TF Serving's gRPC
+    grpc_service.py     answers TF Serving's gRPC, and converts its messages to what the others read, and back
+    tensor_protos.py    converts its tensors to arrays and back
     requests.py         limits the time of requests, measures and logs them, and waits for their end
     versions.py         finds, loads, swaps and drains the versions of models; metadata and status
     predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
-    model.py            one version: a SavedModel in a session, its signatures, and its warm-up requests
+    model.py            one version: its signatures, which check the inputs; what all kinds of models have
+    saved_model.py      a SavedModel in a session, and its warm-up requests
+    exported.py         an export for ONNX Runtime or OpenVINO
     logs.py             leaves out what the log repeats
     errors.py           errors, each with a status code of gRPC and a message; the limits of requests
 
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
-tf.Example. Neither the server nor a served model uses the rest of the package.
+tf.Example. Only the files for gRPC and for SavedModels import TensorFlow and TF Serving's messages; a SavedModel does
+not use the rest of the package.
 """
 
 import re
 from pathlib import Path
 
+from keras_bert.formats.recognition import recognize
+from keras_bert.runtime_table import RUNTIMES
+
 
 def complete_versions(directory: Path) -> dict[int, Path]:
-    """Finds the directories of SavedModels whose name is a version number, a positive int64."""
+    """Finds the directories of SavedModels and exports whose name is a version number, a positive int64.
+
+    A directory that is an export itself is version 1.
+    """
+    if is_export(directory):
+        return {1: directory}
     names = (path.name for path in directory.iterdir())
     numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
     paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
-    return {number: path for number, path in paths.items() if _is_saved_model(path)}
+    return {number: path for number, path in paths.items() if is_saved_model(path) or is_export(path)}
 
 
-def _is_saved_model(directory: Path) -> bool:
+def is_saved_model(directory: Path) -> bool:
     return any((directory / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt"))
+
+
+def is_export(directory: Path) -> bool:
+    """Checks whether a directory is an export that `keras_bert.runtimes.load` opens."""
+    runtime = RUNTIMES.get(recognize(directory).name) if directory.is_dir() else None
+    return runtime is not None and runtime.can_load
 
 
 def check_versions(directory: Path) -> None:
     """Raises FileNotFoundError, with advice, if a directory holds no version to serve."""
     if complete_versions(directory):
         return
-    if _is_saved_model(directory):
+    if is_saved_model(directory):
         raise FileNotFoundError(
             f"{directory} is itself a SavedModel; move it to {directory / '1'}, or serve its parent directory if its "
             "name is a number"
         )
+    runtimes = " or ".join(each.title for each in RUNTIMES.values() if each.can_load)
     raise FileNotFoundError(
         f"{directory} has no version; a version is a SavedModel in a directory whose name is a number, such as "
-        f"{directory / '1' / 'saved_model.pb'}"
+        f"{directory / '1' / 'saved_model.pb'}, or an export for {runtimes} in such a directory"
     )

@@ -1,12 +1,33 @@
 """The server's exception, and the limits of requests."""
 
+import enum
 import functools
 import re
 from pathlib import Path
 
-import grpc
-
 _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
+
+
+class Code(enum.IntEnum):
+    """gRPC's status codes."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
 
 
 class ServingError(Exception):
@@ -15,9 +36,7 @@ class ServingError(Exception):
     `field` is the wrong field of the request, if it is known; `http_status` replaces the translation.
     """
 
-    def __init__(
-        self, code: grpc.StatusCode, message: str, field: str | None = None, http_status: int | None = None
-    ) -> None:
+    def __init__(self, code: Code, message: str, field: str | None = None, http_status: int | None = None) -> None:
         if len(message) > _MAX_CHARACTERS:
             message = message[:_MAX_CHARACTERS] + "..."
         super().__init__(message)
@@ -27,10 +46,10 @@ class ServingError(Exception):
         self.http_status = http_status
 
 
-invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUMENT)
-not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
-failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)
-too_large = functools.partial(ServingError, grpc.StatusCode.RESOURCE_EXHAUSTED, http_status=413)
+invalid_argument = functools.partial(ServingError, Code.INVALID_ARGUMENT)
+not_found = functools.partial(ServingError, Code.NOT_FOUND)
+failed_precondition = functools.partial(ServingError, Code.FAILED_PRECONDITION)
+too_large = functools.partial(ServingError, Code.RESOURCE_EXHAUSTED, http_status=413)
 
 
 _DIRECTORIES = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
@@ -45,7 +64,7 @@ def without_directories(message: str, *known: Path) -> str:
 
 def internal_error(error: Exception) -> ServingError:
     """Makes the error for the client of an exception that nobody expected."""
-    return ServingError(grpc.StatusCode.INTERNAL, without_directories(f"{type(error).__name__}: {error}"))
+    return ServingError(Code.INTERNAL, without_directories(f"{type(error).__name__}: {error}"))
 
 
 # -- Limits. Larger requests are refused early, before they take time or memory from other requests.

@@ -5,21 +5,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2_grpc
-from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
-from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, GetModelMetadataResponse
+from tensorflow_serving.apis import model_pb2, model_service_pb2_grpc, prediction_service_pb2_grpc
+from tensorflow_serving.apis.get_model_metadata_pb2 import (
+    GetModelMetadataRequest,
+    GetModelMetadataResponse,
+    SignatureDefMap,
+)
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument
-from keras_bert.server.model import from_array, to_arrays
+from keras_bert.server.errors import MAX_BYTES, Code, ServingError, internal_error, invalid_argument
+from keras_bert.server.model import ModelSpec
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.requests import Requests
-from keras_bert.server.versions import Models
+from keras_bert.server.tensor_protos import from_array, to_arrays
+from keras_bert.server.versions import SIGNATURES, Models
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +56,14 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                     raise invalid_argument(f"the request cannot be parsed: {error}") from None
                 except NotImplementedError:
                     reason = f"{details.method} is not implemented"
-                    raise ServingError(grpc.StatusCode.UNIMPLEMENTED, reason) from None
+                    raise ServingError(Code.UNIMPLEMENTED, reason) from None
 
             try:
                 if service.startswith("grpc.health."):  # while the server stops, too
                     return await work()
                 return await self._requests.answer("grpc", name, work, context.time_remaining())
             except ServingError as error:
-                await context.abort(error.code, error.message)
+                await context.abort(grpc.StatusCode[error.code.name], error.message)
             except grpc.aio.AbortError:
                 raise
             except Exception as error:
@@ -68,6 +74,11 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         return handler._replace(request_deserializer=None, **{kind: answer})  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _read(spec: model_pb2.ModelSpec) -> ModelSpec:
+    version = spec.version.value if spec.HasField("version") else None
+    return ModelSpec(spec.name, version, spec.version_label if spec.HasField("version_label") else None)
+
+
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):
     """Answers Predict, GetModelMetadata and GetModelStatus. TF Serving's other methods are not implemented."""
 
@@ -76,32 +87,44 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         self._predictor = predictor
 
     async def Predict(self, request: PredictRequest, context: grpc.aio.ServicerContext) -> PredictResponse:
-        versions = self._models.find(request.model_spec)
-        with versions.lease(request.model_spec) as version:
+        asked = _read(request.model_spec)
+        with self._models.find(asked).lease(asked) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             output_names = signature.chosen_outputs(request.output_filter)
             inputs = to_arrays(request.inputs, signature)
             outputs = await self._predictor.predict(version.model, signature, inputs)
-            return PredictResponse(
-                model_spec=versions.spec(version, signature.name),
-                outputs={name: from_array(outputs[name]) for name in output_names},
-            )
+            response = PredictResponse(outputs={name: from_array(outputs[name]) for name in output_names})
+            response.model_spec.name, response.model_spec.signature_name = asked.name, signature.name
+            response.model_spec.version.value = version.number
+            return response
 
     async def GetModelMetadata(
         self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext
     ) -> GetModelMetadataResponse:
-        return self._models.find(request.model_spec).metadata(request.model_spec, request.metadata_field)
+        if set(fields := request.metadata_field) != {SIGNATURES}:
+            raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
+        asked = _read(request.model_spec)
+        found = self._models.find(asked).metadata(asked)
+        response = json_format.ParseDict({"model_spec": found["model_spec"]}, GetModelMetadataResponse())
+        response.metadata[SIGNATURES].Pack(json_format.ParseDict(found["metadata"][SIGNATURES], SignatureDefMap()))
+        return response
 
     async def GetModelStatus(
         self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
     ) -> GetModelStatusResponse:
-        return self._models.find(request.model_spec).status(request.model_spec)
+        asked = _read(request.model_spec)
+        return json_format.ParseDict(self._models.find(asked).status(asked), GetModelStatusResponse())
 
 
-def new_server(
-    models: Models, predictor: Predictor, requests: Requests, most_connections: int, timeout: float
-) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
-    """Makes a server with all services, which is not started, and returns it with its health service."""
+class Rpc(NamedTuple):
+    """gRPC's server, and its health service."""
+
+    server: grpc.aio.Server
+    health: health.aio.HealthServicer
+
+
+def new_server(models: Models, predictor: Predictor, requests: Requests, most_connections: int, timeout: float) -> Rpc:
+    """Makes a server with all services, which is not started."""
     milliseconds = min(2**31 - 1, int(1000 * timeout) + 1)
     server = grpc.aio.server(
         interceptors=[_Interceptor(requests)],
@@ -118,4 +141,4 @@ def new_server(
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
-    return server, health_service
+    return Rpc(server, health_service)

@@ -10,14 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-import grpc
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from keras_bert.server import rest, vector_clients
 from keras_bert.server.connections import Connections
-from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument, not_found, too_large
+from keras_bert.server.errors import (
+    MAX_BYTES,
+    Code,
+    ServingError,
+    internal_error,
+    invalid_argument,
+    not_found,
+    too_large,
+)
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
 from keras_bert.server.requests import Requests
@@ -28,19 +35,19 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _HTTP_STATUS = {
-    grpc.StatusCode.CANCELLED: 499,
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.ALREADY_EXISTS: 409,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-    grpc.StatusCode.FAILED_PRECONDITION: 400,
-    grpc.StatusCode.ABORTED: 409,
-    grpc.StatusCode.OUT_OF_RANGE: 400,
-    grpc.StatusCode.UNIMPLEMENTED: 501,
-    grpc.StatusCode.UNAVAILABLE: 503,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
+    Code.CANCELLED: 499,
+    Code.INVALID_ARGUMENT: 400,
+    Code.DEADLINE_EXCEEDED: 504,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.PERMISSION_DENIED: 403,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.FAILED_PRECONDITION: 400,
+    Code.ABORTED: 409,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
+    Code.UNAUTHENTICATED: 401,
 }  # all others: 500
 
 # Bodies up to this many bytes, and answers up to this many elements, take only milliseconds, so they need no thread.
@@ -162,7 +169,7 @@ class HttpService:
         except web.RequestPayloadError as error:
             raise invalid_argument(f"the body cannot be read: {error}") from None
         except OSError:
-            raise ServingError(grpc.StatusCode.CANCELLED, "the client left before its body arrived") from None
+            raise ServingError(Code.CANCELLED, "the client left before its body arrived") from None
         encoding = http.headers.get("Content-Encoding", "identity").lower()
         size = len(body) if encoding == "identity" else MAX_BYTES
         return size, await self._call(size, parse_json, body, encoding)

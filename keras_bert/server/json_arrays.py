@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from keras_bert.runtimes.signature import Spec
 from keras_bert.server.errors import MAX_BYTES, MAX_JSON_VALUES, invalid_argument, too_large
-from keras_bert.server.model import TensorSpec
 
 TOO_LARGE = f"the body is larger than {MAX_BYTES} bytes"
 
@@ -77,40 +76,41 @@ def is_bytes(value: object) -> bool:
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
-def to_array(value: object, name: str, spec: TensorSpec) -> np.ndarray:
+def to_array(value: object, name: str, spec: Spec) -> np.ndarray:
     """Converts nested lists to the array of an input. Strings become bytes objects."""
     array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
-    accepts = _make_check(spec.dtype)
+    accepts = _make_check(spec)
     for number, leaf in enumerate(leaves):
         if not accepts(leaf):
             position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
             description = (
                 "a list of another length or depth than its neighbours" if isinstance(leaf, list) else abbreviate(leaf)
             )
-            raise invalid_argument(f"{name}{position} is {description}; the input takes {spec.dtype.name}")
-    if spec.dtype == tf.string:
+            raise invalid_argument(f"{name}{position} is {description}; the input takes {spec.type_name}")
+    if spec.dtype.kind == "O":
         leaves = [to_bytes(leaf) for leaf in leaves]
-    return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
+    return np.array(leaves, spec.dtype).reshape(array.shape)
 
 
-def _make_check(dtype: tf.DType) -> Callable[[object], bool]:
+def _make_check(spec: Spec) -> Callable[[object], bool]:
     """Makes a function that checks whether a JSON value fits the type without loss."""
-    if dtype == tf.string:
+    dtype = spec.dtype
+    if dtype.kind == "O":
         return lambda leaf: isinstance(leaf, str) or is_bytes(leaf)
-    if dtype == tf.bool:
+    if dtype.kind == "b":
         return lambda leaf: isinstance(leaf, bool)
-    if dtype.is_integer:
-        least, most = dtype.min, dtype.max
+    if dtype.kind in "iu":
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
         return lambda leaf: type(leaf) is int and least <= leaf <= most
-    if dtype in (tf.float32, tf.float64):
-        largest, digits = float(dtype.max), np.finfo(dtype.as_numpy_dtype).nmant + 1
+    if dtype in (np.float32, np.float64):
+        largest, digits = float(np.finfo(dtype).max), np.finfo(dtype).nmant + 1
         return lambda leaf: (
             abs(leaf) < 2**digits
             if type(leaf) is int
             else type(leaf) is float and (abs(leaf) <= largest or not math.isfinite(leaf))
         )
-    raise invalid_argument(f"JSON cannot hold {dtype.name}; use gRPC")
+    raise invalid_argument(f"JSON cannot hold {spec.type_name}; use gRPC")
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:

@@ -13,13 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import grpc
 import numpy as np
-from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.counted import counted
-from keras_bert.server.errors import ServingError
-from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
+from keras_bert.server.errors import Code, ServingError
+from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, ModelSpec, Signature
 from keras_bert.server.requests import current
 
 _SECONDS_TO_SPARE = 0.1  # TensorFlow stops a run this long after its deadline: the client has its error by then
@@ -67,7 +65,7 @@ class Batcher:
             self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
             raise ServingError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                Code.RESOURCE_EXHAUSTED,
                 f"The queue is full, with {counted(self._count, 'request')}; try again later",
             )
         rows = _count_rows(signature, inputs) if self._max_rows is not None else None
@@ -159,7 +157,7 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
     first = batch[0]
     seconds = max(job.deadline for job in batch) - time.monotonic()
     if seconds <= 0:
-        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "The time limit passed before the run began")
+        raise ServingError(Code.DEADLINE_EXCEEDED, "The time limit passed before the run began")
     seconds += _SECONDS_TO_SPARE
     if len(batch) == 1:
         return [first.model.run(first.signature, first.inputs, seconds)]

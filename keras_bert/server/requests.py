@@ -10,12 +10,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily
 
-from keras_bert.server.errors import ServingError
+from keras_bert.server.errors import Code, ServingError
 from keras_bert.server.versions import Models
 
 T = TypeVar("T")
@@ -65,26 +64,26 @@ class Requests:
         self, protocol: str, method: str, work: Callable[[], Awaitable[T]], timeout: float | None = None
     ) -> T:
         """Awaits `work` within the server's timeout and the client's. Raises ServingError if it takes longer."""
-        start, code = time.monotonic(), grpc.StatusCode.INTERNAL
+        start, code = time.monotonic(), Code.INTERNAL
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
         request = Request(start + timeout)
         current.set(request)
         self._running += 1
         try:
             if self.is_stopping:
-                raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+                raise ServingError(Code.UNAVAILABLE, "the server is stopping")
             answer = await asyncio.wait_for(work(), timeout)
-            code = grpc.StatusCode.OK
+            code = Code.OK
             self.answered += bool(request.model)
             return answer
         except asyncio.TimeoutError:
-            code = grpc.StatusCode.DEADLINE_EXCEEDED
+            code = Code.DEADLINE_EXCEEDED
             raise ServingError(code, f"No answer within {timeout:.3g} seconds") from None
         except ServingError as error:
             code = error.code
             raise
         except asyncio.CancelledError:
-            code = grpc.StatusCode.CANCELLED
+            code = Code.CANCELLED
             raise
         finally:
             self._running -= 1
@@ -103,7 +102,7 @@ class Requests:
         try:
             await asyncio.wait({arriving, late}, return_when=asyncio.FIRST_COMPLETED)
             if not arriving.done():
-                raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping, and the body has not arrived")
+                raise ServingError(Code.UNAVAILABLE, "the server is stopping, and the body has not arrived")
             return arriving.result()
         finally:
             arriving.cancel()

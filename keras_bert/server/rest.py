@@ -7,17 +7,12 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-import grpc
-from google.protobuf import json_format
-from google.protobuf.message import Message
-from tensorflow_serving.apis.model_pb2 import ModelSpec
-
 from keras_bert.server import vector_clients
-from keras_bert.server.errors import ServingError, invalid_argument
+from keras_bert.server.errors import Code, ServingError, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, is_bytes, to_array, to_lists
-from keras_bert.server.model import Arrays, Model, Signature, check_rows
+from keras_bert.server.model import Arrays, Model, ModelSpec, Signature, check_rows
 from keras_bert.server.predicting import Answer, Prediction
-from keras_bert.server.versions import SIGNATURES, Models
+from keras_bert.server.versions import Models
 
 MODEL_URL = r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 
@@ -31,39 +26,28 @@ def status(models: Models, match: re.Match[str], document: dict[str, Any]) -> An
     spec = _model_spec(match)
     versions = models.find(spec)
     is_whole = not (match["version"] or match["label"])
-    return _to_dict(versions.status(spec)) | (vector_clients.model_entry(versions) if is_whole else {})
+    return versions.status(spec) | (vector_clients.model_entry(versions) if is_whole else {})
 
 
 def metadata(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     spec = _model_spec(match)
-    answer = _to_dict(models.find(spec).metadata(spec, [SIGNATURES]))
-    del answer["metadata"][SIGNATURES]["@type"]
-    return answer
+    return models.find(spec).metadata(spec)
 
 
 def predict(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     if (verb := match["verb"].lower()) != "predict":
         message = f"this server answers :predict; use TF Serving for :{verb}"
-        raise ServingError(grpc.StatusCode.UNIMPLEMENTED, message)
+        raise ServingError(Code.UNIMPLEMENTED, message)
     return _model_spec(match), _parse
 
 
-def _to_dict(message: Message) -> dict[str, Any]:
-    return json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-
-
 def _model_spec(match: re.Match[str]) -> ModelSpec:
-    try:
-        spec = ModelSpec(name=unquote(match["model"]))
-        if match["label"]:
-            spec.version_label = unquote(match["label"])
-        if match["version"]:
-            spec.version.value = int(match["version"])
-    except ValueError:  # not UTF-8, or larger than int64
-        raise invalid_argument(f"not a model and its version: {match[0]}") from None
-    return spec
+    version, label = match["version"], match["label"]
+    if version and (
+        len(version) > 4000 or int(version) >= 2**63
+    ):  # Python reads no longer numbers, protocols no larger
+        raise invalid_argument(f"not a model and its version: {match[0]}")
+    return ModelSpec(unquote(match["model"]), int(version) if version else None, unquote(label) if label else None)
 
 
 def _parse(model: Model, document: dict[str, Any]) -> Prediction:

@@ -13,15 +13,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grpc
-import tensorflow as tf
-
-from keras_bert.server import grpc_service, http_service
+from keras_bert.server import http_service
 from keras_bert.server.connections import Connections, most_connections
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.requests import Requests
 from keras_bert.server.versions import Models
+
+if TYPE_CHECKING:
+    import grpc
 
 # A gRPC server cancels calls that arrive while it stops. Before that, it answers new calls with UNAVAILABLE for this
 # long, so that their clients turn to another server.
@@ -39,7 +40,7 @@ class Settings:
 
     directories: Mapping[str, Path]  # by the name of the model in requests: the directory of its versions
     host: str  # a name or an address of this machine
-    port: int  # the port of gRPC; 0: any free port
+    port: int | None  # the port of gRPC; 0: any free port; None: no gRPC, which imports TensorFlow
     rest_port: int  # the port of REST; 0: any free port
     max_batch: int  # the largest number of rows in a run
     batching: bool  # whether to merge requests into one run
@@ -50,7 +51,7 @@ class Settings:
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends the process."""
-    tf.get_logger().setLevel("ERROR")
+    logging.getLogger("tensorflow").setLevel("ERROR")
     gc.collect()
     gc.freeze()  # garbage collection, which may run during a request, then skips the modules loaded so far
     asyncio.run(_serve(settings, announce))
@@ -62,21 +63,26 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue, requests.add_batch)
     predictor = Predictor(batcher, settings.max_batch)
     most_http, most_rpc = most_connections()
-    connections = Connections(most_http, settings.timeout)
-    rpc_server, health = grpc_service.new_server(models, predictor, requests, most_rpc, settings.timeout)
+    connections = Connections(most_http if settings.port is not None else most_http + most_rpc, settings.timeout)
     http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests, connections))
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
-    port = _bind(rpc_server, settings.host, settings.port)
+    rpc, ports = None, []
+    if settings.port is not None:
+        from keras_bert.server import grpc_service
+
+        rpc = grpc_service.new_server(models, predictor, requests, most_rpc, settings.timeout)
+        ports.append(f"gRPC port {_bind(rpc.server, settings.host, settings.port)}")
     rest_socket = _bind_socket(settings.host, settings.rest_port)
     try:
-        served = [f"{each.name} version {await each.load_first()}" for each in models.by_name.values()]
+        served = await models.load_first()
         await http_server.setup()
         assert http_server.server is not None  # after `setup`
         serving = [asyncio.ensure_future(connections.accept(rest_socket, http_server.server))]
-        await rpc_server.start()
-        rest_port = rest_socket.getsockname()[1]
+        if rpc:
+            await rpc.server.start()
+        ports.append(f"REST port {rest_socket.getsockname()[1]}")
         stopped = _stop_signal(settings.timeout + _GRACE_SECONDS)
-        announce(f"Serving {', '.join(served)} at {settings.host}: gRPC port {port}, REST port {rest_port}")
+        announce(f"Serving {', '.join(served)} at {settings.host}: {', '.join(ports)}")
         serving.append(asyncio.ensure_future(connections.close_idle(http_server.server)))
         serving += [asyncio.ensure_future(each.watch()) for each in models.by_name.values()]
         await stopped.wait()
@@ -85,16 +91,19 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
             each.cancel()
         await asyncio.wait(serving)
         rest_socket.close()
-        await health.enter_graceful_shutdown()
+        if rpc:
+            await rpc.health.enter_graceful_shutdown()
         end = time.monotonic() + settings.timeout  # by then every request has its answer or its timeout
         await requests.stop()
         await connections.finish(end - time.monotonic())
         await http_server.cleanup()
-        await asyncio.sleep(_SECONDS_TO_REFUSE)
-        await rpc_server.stop(_SECONDS_TO_REFUSE)  # which ends watches of the health, and requests still on their way
+        if rpc:
+            await asyncio.sleep(_SECONDS_TO_REFUSE)
+            await rpc.server.stop(_SECONDS_TO_REFUSE)  # ends watches of the health, and requests still on their way
     finally:
         await http_server.cleanup()
-        await rpc_server.stop(0)
+        if rpc:
+            await rpc.server.stop(0)
         await batcher.close()
         await models.close()
     _log.info("stopped; requests answered: %d", requests.answered)

@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import grpc
 import numpy as np
-from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
+from keras_bert.server.errors import MAX_BYTES, Code, ServingError, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
-from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, Signature, check_rows
+from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, ModelSpec, Signature, check_rows
 from keras_bert.server.predicting import Answer, Prediction
 from keras_bert.server.versions import Models, Versions
 
@@ -86,7 +84,7 @@ def _find_model(models: Models, document: dict[str, Any], ability: _Ability) -> 
         (name,) = names
     if not isinstance(name, str):
         raise invalid_argument(f"model is {abbreviate(name)}, not a string", field="model")
-    return ModelSpec(name=models.named(name).name)
+    return ModelSpec(models.named(name).name)
 
 
 def _signature(model: Model, ability: _Ability) -> Signature:
@@ -162,7 +160,7 @@ def _finite(values: np.ndarray) -> np.ndarray:
     finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if not finite.all():
         message = f"the model's answer to text {int(np.argmin(finite))} is not finite"
-        raise ServingError(grpc.StatusCode.INTERNAL, message)
+        raise ServingError(Code.INTERNAL, message)
     return values
 
 
@@ -177,7 +175,8 @@ def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
     texts, encoding, size = fields["input"], fields["encoding_format"] or "float", fields["dimensions"]
     if encoding not in ("float", "base64"):
         raise _wrong("encoding_format", encoding, "float or base64")
-    sizes = {spec.shape[1]: name for name, spec in signature.outputs.items() if name.startswith("embedding")}
+    vectors = {name: spec.shape or () for name, spec in signature.outputs.items() if name.startswith("embedding")}
+    sizes = {shape[-1]: name for name, shape in vectors.items() if len(shape) == 2}
     output = "embedding" if size is None else sizes.get(size)
     if output is None:
         known = ", ".join(map(str, sizes))

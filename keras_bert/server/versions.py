@@ -7,18 +7,14 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import grpc
-from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataResponse, SignatureDefMap
-from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
-from tensorflow_serving.apis.model_pb2 import ModelSpec
-
-from keras_bert.server import check_versions, complete_versions
-from keras_bert.server.errors import ServingError, invalid_argument, not_found, without_directories
-from keras_bert.server.model import Model, replay_warmup
+from keras_bert.server import check_versions, complete_versions, is_saved_model
+from keras_bert.server.errors import Code, ServingError, invalid_argument, not_found, without_directories
+from keras_bert.server.model import Model, ModelSpec
 
 POLL_SECONDS = 1.0
 SIGNATURES = "signature_def"  # the only kind of metadata
@@ -34,6 +30,12 @@ class VersionStatus:
 
     phase: str  # LOADING, AVAILABLE, UNLOADING or END
     error: ServingError | None = None  # the error of a failed load
+
+    def entry(self, number: int) -> dict[str, Any]:
+        """Builds the JSON of TF Serving's message ModelVersionStatus."""
+        code, message = (Code.OK, "") if self.error is None else (self.error.code, self.error.message)
+        status = {"error_code": code.name, "error_message": message}
+        return {"version": str(number), "state": self.phase, "status": status}
 
 
 @dataclass(eq=False)
@@ -104,39 +106,25 @@ class Versions:
         finally:
             version.users -= 1
 
-    def spec(self, version: LoadedVersion, signature_name: str) -> ModelSpec:
-        """Builds a response's `model_spec`."""
-        spec = ModelSpec(name=self.name, signature_name=signature_name)
-        spec.version.value = version.number
-        return spec
-
-    def metadata(self, spec: ModelSpec, fields: Sequence[str]) -> GetModelMetadataResponse:
-        """Builds the response to GetModelMetadata: a version's signatures. Raises ServingError for other metadata."""
-        if set(fields) != {SIGNATURES}:
-            raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
+    def metadata(self, spec: ModelSpec) -> dict[str, Any]:
+        """Builds the response to GetModelMetadata, a version's signatures, as JSON of TF Serving's message."""
         with self.lease(spec) as version:
-            response = GetModelMetadataResponse(model_spec=self.spec(version, ""))
-            response.metadata[SIGNATURES].Pack(SignatureDefMap(signature_def=version.model.definitions))
-        return response
+            asked = {"name": self.name, "version": str(version.number), "signature_name": ""}
+            return {"model_spec": asked, "metadata": {SIGNATURES: version.model.metadata()}}
 
-    def status(self, spec: ModelSpec) -> GetModelStatusResponse:
-        """Builds the response to GetModelStatus: the requested version's, by default all, highest first."""
+    def status(self, spec: ModelSpec) -> dict[str, Any]:
+        """Builds the response to GetModelStatus, of the requested version, by default all, highest first, as JSON."""
         requested = self._requested_version(spec)
         if requested is not None and requested not in self.statuses:
             raise not_found(f"the model {self.name} has no version {requested}")
-        response = GetModelStatusResponse()
-        for number in sorted(self.statuses, reverse=True) if requested is None else [requested]:
-            status = self.statuses[number]
-            entry = response.model_version_status.add(version=number, state=status.phase)
-            entry.status.error_code = status.error.code.value[0] if status.error else 0
-            entry.status.error_message = status.error.message if status.error else ""
-        return response
+        numbers = sorted(self.statuses, reverse=True) if requested is None else [requested]
+        return {"model_version_status": [self.statuses[number].entry(number) for number in numbers]}
 
     def _requested_version(self, spec: ModelSpec) -> int | None:
         """Reads the version number of a request; None: any. Raises ServingError for a label."""
-        if spec.HasField("version_label"):
-            raise invalid_argument(f"no version has the label {spec.version_label}: give a number, or none")
-        return spec.version.value if spec.HasField("version") else None
+        if spec.label is not None:
+            raise invalid_argument(f"no version has the label {spec.label}: give a number, or none")
+        return spec.version
 
     async def _load_highest(self, old_listings: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is new and completely copied. Returns the listings of all versions."""
@@ -160,11 +148,11 @@ class Versions:
         listing = _list_files(path)
         _log.info("%s version %d: loading", self.name, number)
         try:
-            model = await asyncio.to_thread(_load_and_warm_up, path, self.name)
+            model = await asyncio.to_thread(_load_and_warm_up, path, self.name, number)
         except Exception as error:
             status.phase = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
-            code = error.code if isinstance(error, ServingError) else grpc.StatusCode.INTERNAL
+            code = error.code if isinstance(error, ServingError) else Code.INTERNAL
             status.error = ServingError(code, without_directories(first_line, path))
             self._failed_listings[number] = listing
             note = f"; version {self.current.number} stays" if self.current else ""
@@ -199,6 +187,23 @@ class Models:
     def __init__(self, directories: Mapping[str, Path]) -> None:
         self.by_name = {name: Versions(directory, name) for name, directory in directories.items()}
 
+    async def load_first(self) -> list[str]:
+        """Loads a version of each model, and returns their names with these versions.
+
+        A model that has none that can be loaded is watched. Raises FileNotFoundError if all are such.
+        """
+        served, errors = [], []
+        for each in self.by_name.values():
+            try:
+                served.append(f"{each.name} version {await each.load_first()}")
+            except FileNotFoundError as error:
+                errors.append(error)
+        if not served:
+            raise errors[0]
+        for error in errors:
+            _log.error("%s; the other models are served", error)
+        return served
+
     def find(self, spec: ModelSpec) -> Versions:
         """Finds the model of a request. Raises ServingError if it is not served."""
         return self.named(spec.name)
@@ -216,15 +221,25 @@ class Models:
             await versions.close()
 
 
-def _load_and_warm_up(path: Path, name: str) -> Model:
-    model = Model(path, name)
+def _open(path: Path, name: str) -> Model:
+    if is_saved_model(path):
+        from keras_bert.server import saved_model  # imports TensorFlow, which exports do without
+
+        return saved_model.SavedModel(path, name)
+    from keras_bert.server import exported
+
+    return exported.Export(path, name)
+
+
+def _load_and_warm_up(path: Path, name: str, number: int) -> Model:
+    model = _open(path, name)
     try:
-        count = replay_warmup(model, path)
+        count = model.warm_up()
         model.measure()
     except BaseException:
         model.close()
         raise
-    _log.info("%s version %s: loaded, %d warm-up requests answered", name, path.name, count)
+    _log.info("%s version %d: loaded, %d warm-up requests answered", name, number, count)
     return model
 
 

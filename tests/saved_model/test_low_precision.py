@@ -9,7 +9,7 @@ from keras_bert.inference import precision
 from keras_bert.saved_model import export_encoder, export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.server.errors import ServingError
-from keras_bert.server.model import Model
+from keras_bert.server.saved_model import SavedModel
 
 from ..support import small
 from ..support.messages import assert_names, error_names
@@ -107,7 +107,7 @@ def in_bfloat16(tmp_path_factory):
 REFUSING = {
     "a check": lambda encoder, version: check_serving(version),
     "a check of an encoder": lambda encoder, version: check_serving(encoder),
-    "the server": lambda encoder, version: Model(version, ""),
+    "the server": lambda encoder, version: SavedModel(version, ""),
     "HubLayer": lambda encoder, version: HubLayer(encoder),
 }
 
@@ -130,7 +130,7 @@ def test_int8_needs_no_bfloat16(least_cosine, monkeypatch, tmp_path):
     monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", least_cosine)
     model.set_precision("int8")
     monkeypatch.setattr(processors, "has_bfloat16", lambda: False)
-    Model(export_serving(model, tmp_path), "").close()
+    SavedModel(export_serving(model, tmp_path), "").close()
 
 
 OLD = """

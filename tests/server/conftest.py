@@ -1,13 +1,32 @@
 import pytest
 
+from keras_bert import runtimes
+
 from . import toy
 from .servers import Process, Server, Thread
 
 
+def pytest_generate_tests(metafunc):
+    """Runs the tests of the toy model for each of the module's ENGINES, but for a test that names its own."""
+    own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "engine" in metafunc.fixturenames and "engine" not in own:
+        names = getattr(metafunc.module, "ENGINES", ["SavedModel"])
+        metafunc.parametrize("engine", names, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def toy_model(tmp_path_factory):
-    """A SavedModel to copy. Tests must not change it."""
-    return toy.write(tmp_path_factory.mktemp("saved_model") / "toy")
+def engine(request):
+    """What the toy model is: a SavedModel, or an export, which gRPC serves as it does beside a SavedModel."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "export":
+            patch.setattr(runtimes, "load", toy.load)
+        yield toy.ENGINES[request.param]
+
+
+@pytest.fixture(scope="session")
+def toy_model(engine, tmp_path_factory):
+    """A model to copy. Tests must not change it."""
+    return engine.write(tmp_path_factory.mktemp("model") / "toy")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import queue
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from unittest import mock
 
 import grpc
 import numpy as np
+import pytest
 import requests
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,7 +30,10 @@ from tensorflow_serving.apis import (
 
 from keras_bert.server import run
 
-from ..support.processes import HANGS, start_command
+from ..support.processes import ENVIRONMENT, HANGS, PIPES, start_command, start_process
+
+# A test's mark: what it asks of the toy model, an export cannot do.
+ONLY_SAVED_MODELS = pytest.mark.parametrize("engine", ["SavedModel"], indirect=True, scope="session")
 
 # As `keras-bert serve` has them, but for the ports: any that are free.
 DEFAULTS = {"port": 0, "rest_port": 0, "host": "127.0.0.1", "max_batch": 16, "batching": True, "queue": 1024}
@@ -46,7 +51,8 @@ class Server:
     def __init__(self, directory: Path, ready: str) -> None:
         self.name = directory.name
         self.ready = ready
-        self.port, self.rest_port = map(int, re.findall(r"port (\d+)", ready))
+        *rpc_ports, self.rest_port = map(int, re.findall(r"port (\d+)", ready))
+        self.port = rpc_ports[0] if rpc_ports else None
         self.root = f"http://127.0.0.1:{self.rest_port}"
         self.url = f"{self.root}/v1/models/{self.name}"
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
@@ -170,11 +176,14 @@ class Thread(Server):
 
 
 class Process(Server):
-    """`keras-bert serve DIRECTORY`."""
+    """`keras-bert serve DIRECTORY`, of exports alone if `code` is given, which runs the command."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        command = ("serve", str(directory), "--port", "0", "--rest-port", "0", *options)
-        self.process = start_command(*command, text=True)
+    def __init__(self, directory: Path, *options: str, code: str | None = None) -> None:
+        command = ("serve", str(directory), "--rest-port", "0", *options)
+        if code is None:
+            self.process = start_command(*command, "--port", "0", text=True)
+        else:
+            self.process = start_process([sys.executable, "-c", code, *command], **PIPES, env=ENVIRONMENT, text=True)
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

@@ -3,14 +3,14 @@
 import asyncio
 import time
 
-import grpc
 import numpy as np
 import pytest
 
-from keras_bert.server.errors import ServingError
-from keras_bert.server.model import RUNS_AT_A_TIME, Model
+from keras_bert.server.errors import Code, ServingError
+from keras_bert.server.model import RUNS_AT_A_TIME
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.requests import Request, current
+from keras_bert.server.saved_model import SavedModel
 
 from .servers import HANGS
 
@@ -21,7 +21,7 @@ ONE_ROW = {"x": np.zeros(1, np.float32)}
 
 @pytest.fixture(scope="module")
 def model(toy_model):
-    model = Model(toy_model, "toy")
+    model = SavedModel(toy_model, "toy")
     yield model
     model.close()
 
@@ -52,7 +52,7 @@ def test_what_can_run_at_once_does_not_fill_the_queue(model):
     *answered, refused = rows_of_runs(model, RUNS_AT_A_TIME + 3, max_rows=None, max_waiting=2)
     assert answered == [1] * (RUNS_AT_A_TIME + 2)
     assert isinstance(refused, ServingError)
-    assert refused.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.code == Code.RESOURCE_EXHAUSTED
 
 
 def test_texts_of_similar_length_run_together(model):

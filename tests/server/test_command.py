@@ -6,9 +6,12 @@ import sys
 import pytest
 
 import keras_bert.server
+from keras_bert.runtime_table import RUNTIMES
 from keras_bert.server import run
 
 from ..support.commands import invoke
+from ..support.messages import assert_names
+from . import toy
 
 
 def fails(*arguments):
@@ -38,6 +41,27 @@ def test_options(tmp_path, monkeypatch):
         run.Settings({"toy": directory}, "127.0.0.1", 8500, 8501, 16, True, 1024, timeout=30, log_requests=False),
         run.Settings({"bert": directory}, "::1", 1, 2, 3, False, 4, timeout=5.5, log_requests=True),
     ]
+
+
+def test_exports_alone_have_no_port_for_grpc(tmp_path, monkeypatch):
+    ports = []
+    monkeypatch.setattr(run, "serve", lambda settings, announce: ports.append(settings.port))
+    exported, versions = toy.write_export(tmp_path / "exported"), tmp_path / "versions"
+    toy.write_export(versions / "1")
+    both, saved_model = tmp_path / "both", tmp_path / "saved_model"
+    toy.write_export(both / "2")
+    for directory in (both, saved_model):
+        (directory / "1").mkdir(parents=True)
+        (directory / "1" / "saved_model.pb").touch()
+    for alone in ((exported,), (versions,), (exported, versions)):
+        invoke("serve", *alone)
+        assert ports.pop() is None
+        message = invoke("serve", *alone, "--port", "0", exit_code=2).stderr
+        assert_names(message, "--port", "gRPC", "SavedModel", "leave it out")
+    for beside in ((both,), (exported, saved_model)):
+        invoke("serve", *beside)
+        invoke("serve", *beside, "--port", "7")
+        assert (ports.pop(), ports.pop()) == (7, 8500)
 
 
 @pytest.mark.parametrize("option", ["--port", "--rest-port"])
@@ -86,6 +110,11 @@ def test_nothing_to_serve(tmp_path, toy_model):
     free = ("--port", 0, "--rest-port", 0)
     assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version; a version is a SavedModel in a directory")
     assert fails(toy_model, *free).startswith(f"{toy_model} is itself a SavedModel")
+    litert = tmp_path / "litert"
+    litert.mkdir()
+    for name in ("config.json", RUNTIMES["litert"].file):
+        (litert / name).touch()
+    assert_names(fails(litert, *free), litert, "has no version", "ONNX Runtime", "OpenVINO")
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "saved_model.pb").write_bytes(b"not a model")
     assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version that can be loaded. version 2: ")

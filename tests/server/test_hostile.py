@@ -13,9 +13,11 @@ import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 
+from . import toy
 from .servers import HANGS, output
 
 pytestmark = pytest.mark.timing
+ENGINES = toy.ENGINES
 
 SIGNATURES = ["serving_default", "scaled", "text", "whole", "words", "types", "square", "no", ""]
 INPUTS = ["x", "scale", "text", "inputs", "int32", "half", "y", ""]

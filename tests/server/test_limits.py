@@ -16,9 +16,11 @@ import pytest
 from keras_bert.server import connections as module
 from keras_bert.server import logs, run
 
-from .servers import HANGS, at_once, output, wait_until
+from . import toy
+from .servers import HANGS, ONLY_SAVED_MODELS, at_once, output, wait_until
 
 pytestmark = pytest.mark.timing
+ENGINES = toy.ENGINES
 
 FOREVER = {"rounds": np.array([100_000_000], np.int32)}
 
@@ -180,6 +182,7 @@ def test_a_log_leaves_out_what_it_repeats_and_says_so(monkeypatch):
 
 
 @pytest.mark.slow
+@ONLY_SAVED_MODELS
 def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at_once(start_process, toy_versions):
     """In a process, which ends although what was begun goes on for ever."""
     server = start_process(toy_versions, "--queue", "1", "--no-batching", "--timeout", "600")
@@ -214,6 +217,7 @@ def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at
     assert call.code() == grpc.StatusCode.UNAVAILABLE
 
 
+@ONLY_SAVED_MODELS
 def test_the_deadline_of_a_client_ends_its_run(start, toy_versions):
     server = start(toy_versions, timeout=600)
     results = at_once([lambda: server.predict("busy", timeout=0.5, **FOREVER)] * 4)

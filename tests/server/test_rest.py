@@ -16,9 +16,11 @@ from keras_bert.server import json_arrays
 from keras_bert.server.errors import without_directories
 
 from ..support.messages import assert_names
+from . import toy
 from .servers import HANGS, at_once, wait_until
 
 pytestmark = pytest.mark.timing
+ENGINES = toy.ENGINES
 
 
 def answer(response):

@@ -13,9 +13,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from keras_bert.server import requests as requests_module
 from keras_bert.server import run
 
+from . import toy
 from .servers import HANGS, at_once, output
 
 pytestmark = pytest.mark.timing
+ENGINES = toy.ENGINES
 
 A_WHILE = 500  # rounds: half a second or so
 

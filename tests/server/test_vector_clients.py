@@ -12,7 +12,7 @@ from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving
 from keras_bert.server import vector_clients
 from keras_bert.server.errors import ServingError
-from keras_bert.server.model import Model
+from keras_bert.server.saved_model import SavedModel
 
 from ..support import small
 from ..support.messages import assert_names, error_names
@@ -247,7 +247,7 @@ def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy
 
 
 def test_answers_that_json_cannot_hold_are_errors(toy_model):
-    model = Model(toy_model, "toy")
+    model = SavedModel(toy_model, "toy")
     prediction = vector_clients._parse_embeddings(model, {"input": ["1", "2"]})
     model.close()
     with error_names(ServingError, "text 1", "not finite"):

@@ -7,23 +7,25 @@ import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.server import versions as module
 from keras_bert.server.errors import ServingError
+from keras_bert.server.model import ModelSpec
 
-from ..support.messages import error_names
+from ..support.messages import assert_names, error_names
 from . import toy
-from .servers import HANGS, output, wait_until
+from .servers import HANGS, ONLY_SAVED_MODELS, output, wait_until
 
 pytestmark = pytest.mark.timing
+ENGINES = toy.ENGINES
 
 ONE = np.array([1], np.float32)
 
@@ -37,10 +39,10 @@ def _looks_often(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def models(toy_model, tmp_path_factory):
+def models(engine, toy_model, tmp_path_factory):
     """Models that multiply by 1, 2, 3 and 4, under these names."""
     folder = tmp_path_factory.mktemp("models")
-    return {factor: toy.copy(toy_model, folder / str(factor), factor) for factor in range(1, 5)}
+    return {factor: engine.copy(toy_model, folder / str(factor), factor) for factor in range(1, 5)}
 
 
 @pytest.fixture
@@ -48,6 +50,19 @@ def versions(tmp_path, models):
     directory = tmp_path / "toy"
     shutil.copytree(models[1], directory / "1")
     return directory
+
+
+def break_off(engine, model, version):
+    """Begins to copy a model: there are the files by which it is known, but not yet all that they speak of."""
+    for name in engine.files:
+        (version / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(model / name, version / name)
+
+
+def write_damaged(engine, version):
+    for name in engine.files:
+        (version / name).parent.mkdir(parents=True, exist_ok=True)
+        (version / name).write_bytes(b"not a model")
 
 
 def add(versions, model, number):
@@ -85,10 +100,8 @@ def clients(server, *versions):
     assert answers == set(versions)
 
 
-def test_a_version_is_not_loaded_while_its_files_change(versions, models):
-    """As it is copied: it has a model's file, but not yet all that the file speaks of."""
-    (versions / "2").mkdir()
-    shutil.copy(models[2] / "saved_model.pb", versions / "2")
+def test_a_version_is_not_loaded_while_its_files_change(engine, versions, models):
+    break_off(engine, models[2], versions / "2")
 
     async def look() -> list[list[int]]:
         served, loaded = module.Versions(versions, "toy"), []
@@ -140,18 +153,16 @@ def test_a_new_version_takes_over(start, versions, models):
 
 @pytest.mark.parametrize(("number", "words"), [(None, ["no version"]), (3, ["version 3", "not served"])])
 def test_a_request_when_no_version_is_left_is_refused(tmp_path, number, words):
-    spec = ModelSpec(name="toy")
-    if number is not None:
-        spec.version.value = number
+    spec = ModelSpec("toy", number)
     with error_names(ServingError, *words, "toy"), module.Versions(tmp_path, "toy").lease(spec):
         pass
 
 
-def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models, monkeypatch):
+def test_versions_that_are_gone_are_closed_and_forgotten(engine, start, versions, models, monkeypatch):
     """Otherwise a server's memory grows with each version (benchmarks/memory.py measures it)."""
     made, closed = [], []
 
-    class Noted(module.Model):
+    class Noted(getattr(engine.module, engine.name)):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(weakref.ref(self))
@@ -160,10 +171,9 @@ def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models
             super().close()
             closed.append(made.index(weakref.ref(self)))
 
-    monkeypatch.setattr(module, "Model", Noted)
+    monkeypatch.setattr(engine.module, engine.name, Noted)
     server = start(versions)
-    (versions / "2").mkdir()
-    (versions / "2" / "saved_model.pb").write_bytes(b"not a model")
+    write_damaged(engine, versions / "2")
     wait_until(lambda: server.states() == {1: "AVAILABLE", 2: "END"}, server.states)
     for old, new in ((1, 3), (3, 4)):
         add(versions, models[new], new)
@@ -182,10 +192,9 @@ def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models
     assert output(server.predict(x=ONE), "y") == 4
 
 
-def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, models):
+def test_what_does_not_load_is_reported_and_the_old_goes_on(engine, start, versions, models):
     """Names that are no version numbers are ignored: 2^63 is more than gRPC's int64 holds."""
-    (versions / "3").mkdir()
-    (versions / "3" / "saved_model.pb").write_bytes(b"not a model")
+    write_damaged(engine, versions / "3")
     for name in ("0", "-3", "5.5", "2.0", "latest", "٣", "²", str(2**63), "9" * 200):
         (versions / name).symlink_to(models[3])
     server = start(versions)
@@ -193,18 +202,17 @@ def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, mod
     (versions / "7").mkdir()  # not a model, or not yet
     (versions / "8").write_text("a file")
     with clients(server, 1, 2):
-        shutil.copytree(models[2], versions / "2", ignore=shutil.ignore_patterns("variables.data*"))
+        shutil.copytree(models[2], versions / "2", ignore=shutil.ignore_patterns(Path(engine.data).name))
         wait_until(lambda: 2 in server.states())
         server.wait_for(v2="END", v1="AVAILABLE")
         (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
         assert status["status"]["error_code"] != "OK"
-        assert "variables" in status["status"]["error_message"]
+        assert engine.data.partition(".")[0] in status["status"]["error_message"]
         assert str(versions) not in status["status"]["error_message"]
         wait_until(lambda: any("version 2: not loaded: " in line and "version 1 stays" in line for line in server.log))
         time.sleep(6 * LOOK)  # a few looks at the directory, in which nothing has changed
         # Once the copy is complete, it loads.
-        data = "variables/variables.data-00000-of-00001"
-        shutil.copy(models[2] / data, versions / "2" / data)
+        shutil.copy(models[2] / engine.data, versions / "2" / engine.data)
         server.wait_for(v2="AVAILABLE", v1="END")
     assert set(server.states()) == {1, 2, 3}
     attempts = [line for line in server.log if line.endswith("version 2: loading")]
@@ -226,6 +234,21 @@ def log_of(signature, **inputs):
     return log
 
 
+def test_a_model_that_does_not_load_does_not_keep_others_from_being_served(engine, start, versions, models, tmp_path):
+    broken = tmp_path / "broken"
+    write_damaged(engine, broken / "1")
+    server = start(versions, broken)
+    assert server.ready.startswith("Serving toy version 1 at ")
+    (line,) = [line for line in server.log if line.startswith(str(broken))]
+    assert_names(line, "no version that can be loaded", "version 1", "the other models are served")
+    assert output(server.predict(x=ONE), "y") == 1
+    url = f"{server.root}/v1/models/broken"
+    assert requests.post(f"{url}:predict", json={"instances": [1]}, timeout=HANGS).status_code == 404
+    add(broken, models[3], 2)
+    wait_until(lambda: requests.post(f"{url}:predict", json={"instances": [1]}, timeout=HANGS).status_code == 200)
+
+
+@ONLY_SAVED_MODELS
 def test_warm_up(start, versions, models, tmp_path):
     classify = PredictionLog()
     classify.classify_log.request.model_spec.name = "toy"
@@ -250,15 +273,15 @@ def test_warm_up(start, versions, models, tmp_path):
     assert output(server.predict(x=ONE), "y") == 1
 
 
-def test_a_version_stays_until_its_requests_are_answered(start, versions, models, monkeypatch):
+def test_a_version_stays_until_its_requests_are_answered(engine, start, versions, models, monkeypatch):
     answered = threading.Event()
 
-    class Waiting(module.Model):
+    class Waiting(getattr(engine.module, engine.name)):
         def run(self, signature, *rest):
             assert signature.name != "busy" or answered.wait(HANGS)
             return super().run(signature, *rest)
 
-    monkeypatch.setattr(module, "Model", Waiting)
+    monkeypatch.setattr(engine.module, engine.name, Waiting)
     server = start(versions)
     call = server.stub.Predict.future(server.request("busy", rounds=np.array([3], np.int32)), HANGS)
     add(versions, models[2], 2)

@@ -1,11 +1,24 @@
-"""A small SavedModel with a signature for everything that a server must cope with."""
+"""A small model with a signature for everything that a server must cope with: as a SavedModel, and as an export.
 
+The export is none of a runtime's: `Export` stands for the models that `keras_bert.runtimes.load` returns.
+"""
+
+import functools
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from keras_bert import runtimes
+from keras_bert.runtimes import loading
+from keras_bert.runtimes.signature import Signature, Spec
+from keras_bert.server import exported, saved_model
 
 
 def _floats(*shape):
@@ -114,3 +127,111 @@ def copy(model: Path, directory: Path, factor: float) -> Path:
         prefix=variables, tensor_names=list(values), shape_and_slices=whole, tensors=list(values.values())
     )
     return directory
+
+
+# -- The export: the factor is in a file that is read after the graph's, as some models' weights are.
+
+MOST_SECONDS = 2  # that it is busy: nothing can stop it
+
+
+def write_export(directory: Path, factor: float = 2) -> Path:
+    (directory / "onnx").mkdir(parents=True)
+    (directory / "config.json").write_text("{}")
+    (directory / "onnx/model.onnx").write_text("toy")
+    (directory / "onnx/model.onnx.data").write_text(str(factor))
+    return directory
+
+
+def copy_export(model: Path, directory: Path, factor: float) -> Path:
+    return write_export(directory, factor)
+
+
+def _busy(rounds):
+    time.sleep(min(int(max(rounds, default=0)) / 1000, MOST_SECONDS))
+    return rounds
+
+
+def _text(text):
+    if b"poison" in text:
+        raise ValueError("assertion failed: [the text is poison]")
+    lengths = np.array([*map(len, text)], np.int32)
+    return {"length": lengths, "upper": np.array([each.upper() for each in text], object), "same_bytes": text}
+
+
+def _words(text):
+    rows = [each.split() for each in text]
+    width = max(map(len, rows), default=0)
+    return {"words": np.array([row + [b""] * (width - len(row)) for row in rows], object).reshape(len(rows), width)}
+
+
+FUNCTIONS = {
+    "scaled": lambda x, scale: {"product": x * scale[:, None], "total": (x * scale[:, None]).sum(axis=1)},
+    "text": _text,
+    "together": lambda x: {"rows": np.full(x.shape, x.size, np.int32)},
+    "longest": lambda text: {"longest": np.full(text.shape, max(map(len, text)), np.int32)},
+    "whole": lambda x: {"mean": x.mean()},
+    "words": _words,
+    "busy": lambda rounds: {"rounds": _busy(rounds)},
+    "types": lambda **values: values,
+    "square": lambda x: {"y": (x * x).sum(axis=1)},
+    "with_token_count": lambda text: {
+        "embedding": np.array(_busy([int(each) if each.isdigit() else 0 for each in text]), np.float32)[:, None],
+        "token_count": np.array([*map(len, text)], np.int32),
+    },
+}
+
+
+def _specs(tensors) -> dict[str, Spec]:
+    return {name: Spec(np.dtype(each.dtype.as_numpy_dtype), tuple(each.shape)) for name, each in tensors.items()}
+
+
+@functools.cache
+def _signatures() -> dict[str, Signature]:
+    module, found = Toy(1, 0), {}
+    for name in NAMES:
+        function = getattr(module, name).get_concrete_function()
+        inputs = {each.name: each for each in function.structured_input_signature[0]}
+        found[name] = Signature(_specs(inputs), _specs(function.structured_outputs))
+    return found
+
+
+class Export:
+    """The model that `load` returns."""
+
+    def __init__(self, directory: Path) -> None:
+        if (directory / "onnx/model.onnx").read_text() != "toy":
+            raise ValueError(f"{directory}/onnx/model.onnx is damaged")
+        self.factor = np.float32((directory / "onnx/model.onnx.data").read_text())
+        self.signatures = _signatures()
+
+    def serve(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if signature == "serving_default":
+            return {"y": inputs["x"] * self.factor}
+        return {name: np.asarray(each) for name, each in FUNCTIONS[signature](**inputs).items()}
+
+
+def load(directory: Path, **options) -> Export | runtimes.RuntimeModel:
+    is_toy = (directory / "config.json").read_text() == "{}"
+    return Export(directory) if is_toy else loading.load(directory, **options)
+
+
+# -- What the tests need to know of the two.
+
+
+class Engine(NamedTuple):
+    write: Callable[[Path], Path]
+    copy: Callable[[Path, Path, float], Path]
+    files: tuple[str, ...]  # by which a version is known
+    data: str  # what else it reads
+    module: ModuleType  # of the server
+    name: str  # its class there
+
+
+ENGINES = {
+    "SavedModel": Engine(
+        write, copy, ("saved_model.pb",), "variables/variables.data-00000-of-00001", saved_model, "SavedModel"
+    ),
+    "export": Engine(
+        write_export, copy_export, ("config.json", "onnx/model.onnx"), "onnx/model.onnx.data", exported, "Export"
+    ),
+}

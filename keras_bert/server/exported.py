@@ -1,0 +1,68 @@
+"""An export for ONNX Runtime or OpenVINO, which is served without TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import runtimes
+from keras_bert.runtimes.signature import Spec
+from keras_bert.server.errors import invalid_argument, without_directories
+from keras_bert.server.model import Arrays, Model, Signature
+
+# TF Serving's names of types that are not those of NumPy in capitals.
+_TYPES = {"string": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
+# A short text, and a batch with one that is longer than most models read: memory is allocated, threads are started.
+_WARM_UP = ([b"Hello, world!"], [b"word " * 600, b"Hello, world!"])
+
+
+class Export(Model):
+    """An export in memory. If it is damaged, `load` raises ValueError or OSError."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = name
+        self._model = runtimes.load(directory)
+        self.signatures = {
+            each: Signature(_sorted(signature.inputs), _sorted(signature.outputs), each)
+            for each, signature in self._model.signatures.items()
+        }
+
+    def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
+        try:
+            outputs = self._model.serve(signature.name, inputs)
+        except ValueError as error:
+            raise invalid_argument(without_directories(str(error))) from None
+        return {name: outputs[name] for name in signature.outputs}
+
+    def metadata(self) -> dict[str, Any]:
+        return {"signature_def": {name: _definition(each) for name, each in self.signatures.items()}}
+
+    def warm_up(self) -> int:
+        count = 0
+        for signature in self.signatures.values():
+            if all(spec == Spec(np.dtype(object), (None,)) for spec in signature.inputs.values()):
+                for texts in _WARM_UP:
+                    self.run(signature, dict.fromkeys(signature.inputs, np.array(texts, object)))
+                    count += 1
+        return count
+
+
+def _sorted(specs: dict[str, Spec]) -> dict[str, Spec]:
+    return {name: specs[name] for name in sorted(specs)}
+
+
+def _definition(signature: Signature) -> dict[str, Any]:
+    """Builds the JSON of TF Serving's message SignatureDef."""
+    inputs, outputs = (
+        {name: _info(name, spec) for name, spec in each.items()} for each in (signature.inputs, signature.outputs)
+    )
+    return {"inputs": inputs, "outputs": outputs, "method_name": "tensorflow/serving/predict", "defaults": {}}
+
+
+def _info(name: str, spec: Spec) -> dict[str, Any]:
+    """Builds the JSON of TF Serving's message TensorInfo."""
+    dims = [{"size": "-1" if size is None else str(size), "name": ""} for size in spec.shape or ()]
+    dtype = f"DT_{_TYPES.get(spec.type_name, spec.type_name.upper())}"
+    return {"name": name, "dtype": dtype, "tensor_shape": {"dim": dims, "unknown_rank": spec.shape is None}}

@@ -1,0 +1,154 @@
+"""A SavedModel in a session, with its signatures and its warm-up requests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the operations of tokenizers
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+from keras_bert.processors import check_graph
+from keras_bert.runtimes.signature import Spec
+from keras_bert.server.errors import Code, ServingError, failed_precondition, invalid_argument, without_directories
+from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
+from keras_bert.server.tensor_protos import to_arrays
+
+_log = logging.getLogger(__name__)
+
+# The kinds of signatures that Predict can call.
+_METHODS = frozenset(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
+
+
+def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signature]:
+    """Reads a SavedModel's signatures, by name: those of the methods above, whose values NumPy's arrays can hold."""
+    return {
+        name: Signature(
+            _specs(definition.inputs),
+            _specs(definition.outputs),
+            name,
+            {key: tf.make_ndarray(value) for key, value in definition.defaults.items()},
+        )
+        for name, definition in definitions.items()
+        if definition.method_name in _METHODS
+        and all(tf.as_dtype(info.dtype).is_numpy_compatible for info in _infos(definition))
+    }
+
+
+def _infos(definition: SignatureDef) -> list[TensorInfo]:
+    return [*definition.inputs.values(), *definition.outputs.values()]
+
+
+def _specs(infos: Mapping[str, TensorInfo]) -> dict[str, Spec]:
+    return {name: _spec(infos[name]) for name in sorted(infos)}
+
+
+def _spec(info: TensorInfo) -> Spec:
+    shape = tf.TensorShape(info.tensor_shape)
+    return Spec(np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype), None if shape.rank is None else tuple(shape))
+
+
+WARMUP_FILE = Path("assets.extra/tf_serving_warmup_requests")
+MAX_WARMUP_REQUESTS = 1000
+
+
+class SavedModel(Model):
+    """A SavedModel in memory, run as TF Serving runs it. If it is damaged, TensorFlow raises any kind of exception."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = name
+        threads = max(1, (os.cpu_count() or 1) // RUNS_AT_A_TIME)
+        if "TF_NUM_INTRAOP_THREADS" in os.environ:
+            threads = 0  # TensorFlow reads the variable
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads)
+        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last comes first
+        for number in range(RUNS_AT_A_TIME):
+            config.session_inter_op_thread_pool.add(num_threads=1)  # most operations are too short for more
+            self._free_threads.put(number)
+        config.gpu_options.allow_growth = True  # during a swap, two versions share the GPU
+        graph = tf.Graph()
+        # Not `tf.saved_model.load`: a session runs SavedModels of TensorFlow 1, too, and frees all memory at its end.
+        self._session = tf.compat.v1.Session(graph=graph, config=config)
+        try:
+            with graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(directory))
+            try:
+                check_graph(meta_graph.graph_def, str(directory))
+            except ValueError as error:
+                raise failed_precondition(str(error)) from None
+            graph.finalize()  # runs that add operations would leak memory
+        except BaseException:
+            self._session.close()
+            raise
+        self._definitions = dict(meta_graph.signature_def)
+        self.signatures = read_signatures(self._definitions)
+        self._directory = directory
+
+    def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
+        definition = self._definitions[signature.name]
+        fetches = {name: definition.outputs[name].name for name in signature.outputs}
+        feeds = {definition.inputs[name].name: value for name, value in inputs.items()}
+        thread = self._free_threads.get()
+        options = tf.compat.v1.RunOptions(inter_op_thread_pool=thread)
+        if seconds is not None:
+            options.timeout_in_ms = max(1, int(seconds * 1000))
+        try:
+            outputs = self._session.run(fetches, feeds, options)
+        except tf.errors.OpError as error:
+            message = without_directories(_first_line(error.message))
+            raise ServingError(Code(error.error_code), message) from None
+        finally:
+            self._free_threads.put(thread)
+        # Scalars are not arrays yet.
+        return {name: np.asarray(outputs[name], spec.dtype) for name, spec in signature.outputs.items()}
+
+    def metadata(self) -> dict[str, Any]:
+        return json_format.MessageToDict(
+            SignatureDefMap(signature_def=self._definitions),
+            preserving_proto_field_name=True,
+            always_print_fields_with_no_presence=True,
+        )
+
+    def warm_up(self) -> int:
+        """Replays the warm-up requests of the SavedModel, a TFRecord of PredictionLogs."""
+        path = self._directory / WARMUP_FILE
+        if not path.is_file():
+            return 0
+        count = 0
+        for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), 1):
+            if number > MAX_WARMUP_REQUESTS:
+                raise invalid_argument(f"{path} has more than {MAX_WARMUP_REQUESTS} requests")
+            try:
+                log = PredictionLog.FromString(record)
+            except DecodeError:
+                raise invalid_argument(f"request {number} of {path} is not a PredictionLog") from None
+            kind = log.WhichOneof("log_type")
+            if kind != "predict_log":
+                _log.warning(
+                    "request %d of %s is a %s, which this server does not answer: left out", number, path, kind
+                )
+                continue
+            request = log.predict_log.request
+            signature = self.signature(request.model_spec.signature_name)
+            inputs = to_arrays(request.inputs, signature)
+            self.run(signature, signature.complete(inputs))
+            count += 1
+        return count
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _first_line(message: str) -> str:
+    """Keeps the first line of TensorFlow's message; a list of graph nodes follows it."""
+    return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
