@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import runtimes
-from keras_bert.runtimes.signature import Spec
+from keras_bert.engines.loading import load
+from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import invalid_argument, without_directories
 from keras_bert.server.model import Arrays, Model, Signature
 
@@ -23,7 +23,7 @@ class Export(Model):
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
-        self._model = runtimes.load(directory)
+        self._model = load(directory)
         self.signatures = {
             each: Signature(_sorted(signature.inputs), _sorted(signature.outputs), each)
             for each, signature in self._model.signatures.items()

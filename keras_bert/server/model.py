@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.runtimes import signature
-from keras_bert.runtimes.signature import Spec
+from keras_bert.engines import signature
+from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import MAX_ROWS, ServingError, failed_precondition, invalid_argument
 
 DEFAULT = "serving_default"

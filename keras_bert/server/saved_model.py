@@ -18,8 +18,8 @@ from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from keras_bert.engines.signature import Spec
 from keras_bert.processors import check_graph
-from keras_bert.runtimes.signature import Spec
 from keras_bert.server.errors import Code, ServingError, failed_precondition, invalid_argument, without_directories
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 from keras_bert.server.tensor_protos import to_arrays

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.framework.types_pb2 import DataType
 
-from keras_bert.runtimes.signature import Spec
+from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import MAX_BYTES, invalid_argument
 from keras_bert.server.model import Arrays, Signature
 

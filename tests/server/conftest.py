@@ -1,6 +1,6 @@
 import pytest
 
-from keras_bert import runtimes
+from keras_bert.server import exported
 
 from . import toy
 from .servers import Process, Server, Thread
@@ -19,7 +19,7 @@ def engine(request):
     """What the toy model is: a SavedModel, or an export, which gRPC serves as it does beside a SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "export":
-            patch.setattr(runtimes, "load", toy.load)
+            patch.setattr(exported, "load", toy.load)
         yield toy.ENGINES[request.param]
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from keras_bert import runtimes
-from keras_bert.runtimes import loading
-from keras_bert.runtimes.signature import Signature, Spec
+from keras_bert.engines import loading
+from keras_bert.engines.models import RuntimeModel
+from keras_bert.engines.signature import Signature, Spec
 from keras_bert.server import exported, saved_model
 
 
@@ -210,7 +210,7 @@ class Export:
         return {name: np.asarray(each) for name, each in FUNCTIONS[signature](**inputs).items()}
 
 
-def load(directory: Path, **options) -> Export | runtimes.RuntimeModel:
+def load(directory: Path, **options) -> Export | RuntimeModel:
     is_toy = (directory / "config.json").read_text() == "{}"
     return Export(directory) if is_toy else loading.load(directory, **options)
 
