@@ -58,8 +58,10 @@ def test_the_same_ids_of_words(kind):
     assert theirs.tokenize_words(words) == ours.tokenize_words(tf.ragged.constant(words)).to_list()
 
 
-def test_a_lone_surrogate(kind):
+def test_bad_texts(kind):
     _, theirs, _ = kind
+    with error_names(TypeError, "text 1", 7, "int", "not a str"):
+        theirs.tokenize(["a", 7])
     with error_names(ValueError, "text 1", "lone surrogate", "character 2"):
         theirs.tokenize(["a", "bc\ud800"])
 
