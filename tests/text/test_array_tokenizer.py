@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.formats import Preset
-from keras_bert.tasks.masked_lm import _token_texts
+from keras_bert.tasks.masked_lm import _texts_of_tokens
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.array_tokenizer import array_tokenizer
 
@@ -43,7 +43,7 @@ def test_the_same_vocabulary(kind):
         assert getattr(theirs, name) == getattr(ours, name), name
     for name in ("unk", "cls", "sep", "pad", "mask"):
         assert getattr(theirs, f"{name}_token_id") == getattr(ours, f"{name}_token_id")
-    assert theirs.token_texts() == _token_texts(ours)
+    assert theirs.token_texts() == _texts_of_tokens(ours)
 
 
 def test_the_same_ids(kind):
