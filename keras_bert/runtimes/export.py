@@ -129,7 +129,7 @@ A span scores its start logit plus its end logit. There is no answer if this sum
 span's, is above {threshold}.
 """
 _LOAD = """
-With keras_bert, which installs TensorFlow:
+With keras_bert, without TensorFlow; `load` also gives the model the methods of its task:
 
 ```python
 from keras_bert.runtimes import load
