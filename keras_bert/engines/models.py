@@ -70,6 +70,7 @@ class RuntimeModel(Answerer):
     """
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = ()  # settings that `configure` changes
+    labels: list[str] | None = None  # in the order of the outputs
     _by_length: EngineByLength
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
@@ -78,8 +79,12 @@ class RuntimeModel(Answerer):
         self._engine = engine
         self._by_length = EngineByLength(preprocessor, self._compute)
         for name, value in settings.items():
-            if not hasattr(type(self), name):
+            if not isinstance(getattr(type(self), name, None), property | functools.cached_property):
                 setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(type(self), "VERB", "a call")
+        raise AttributeError(f"an export of a {type(self).TASK or 'BertEncoder'} has no {name!r}; it has {verb}")
 
     def configure(self, **settings: Any) -> None:
         """Changes settings that `from_preset` of the task's class takes. Raises ValueError for what the graph fixes."""

@@ -162,7 +162,8 @@ class SentencePieceNormalizer:
             pair[0] for char in ascii_chars for pair in (char, *map(char.__add__, ascii_chars)) if self._find(pair)
         }
         changed |= {char for symbol in symbols for char in symbol}
-        self._plain = re.compile(f"[{re.escape(''.join(char for char in ascii_chars if char not in changed))}]+")
+        plain = re.escape("".join(char for char in ascii_chars if char not in changed))
+        self._plain = re.compile(f"[{plain}]+" if plain else "(?!)")
 
     def __call__(self, text: str) -> tuple[str, list[int]]:
         """Normalizes a text, and lists the place in it of each normalized character, and of the end."""

@@ -16,7 +16,7 @@ from keras_bert.extras import import_extra
 from keras_bert.formats.tokenizers import byte_pairs, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
-from keras_bert.text.arguments import check_surrogates
+from keras_bert.text.arguments import check_surrogates, list_of_str
 from keras_bert.text.array_characters import begins_of_characters, uncomposed_spans
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.vocabulary import bytes_of_tokens, read_ids, read_merges, read_tokens
@@ -84,7 +84,7 @@ class ArrayTokenizer:
         self._encode_batch = getattr(self.library, "encode_batch_fast", self.library.encode_batch)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Turns texts into ids, without the special tokens of a row. Raises ValueError for a lone surrogate."""
+        """Turns texts into ids, without the special tokens of a row. Raises TypeError or ValueError for a bad one."""
         return [each.ids for each in self._encode(texts, self._encode_batch)]
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[Tokens]:
@@ -109,7 +109,7 @@ class ArrayTokenizer:
         try:
             return encode_batch(texts, add_special_tokens=False)
         except TypeError:
-            check_surrogates(texts)
+            check_surrogates(list_of_str(texts))
             raise
 
     def _with_space(self, word: str) -> str:

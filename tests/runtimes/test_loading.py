@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 import warnings
 
@@ -10,15 +11,19 @@ import pytest
 
 from keras_bert import (
     BertClassifier,
+    BertQuestionAnswerer,
     BertReranker,
     BertSentenceEncoder,
     BertTokenClassifier,
 )
 from keras_bert.runtimes import export_onnx, export_openvino, load
+from keras_bert.tasks.registry import load_as
 
 from ..support import small
+from ..support.commands import invoke
 from ..support.messages import error_names, warning_names
 from ..support.processes import run_python
+from .test_models import close
 
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
@@ -106,7 +111,7 @@ def test_other_tasks_give_the_outputs_of_their_signature(tmp_path):
         found = model(columns if len(columns) > 1 else columns[0])[output]
         is_token = np.array(packed["input_mask"]) > 0 if name == "words" else ...
         np.testing.assert_allclose(found[is_token], np.array(expected)[is_token], atol=1e-5)
-        with error_names(ValueError, "sentence encoder", output):
+        with error_names(AttributeError, type(task).__name__, "encode", task.VERB):
             model.encode("good")
 
 
@@ -132,25 +137,103 @@ def test_a_damaged_model_is_refused_in_one_line(runtime, name, damage, exported,
     assert "\n" not in str(error.value)
 
 
-def test_prompts_that_the_pooling_leaves_out_are_refused(tmp_path):
+@pytest.mark.parametrize("stride", [None, 4])
+def test_prompts_may_be_left_out_of_the_pooling(stride, tmp_path):
     settings = {"prompts": {"query": "the film : "}, "include_prompt": False}
-    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), **settings)
+    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(stride=stride), **settings)
     export_onnx(model, tmp_path / "out")
-    with error_names(ValueError, tmp_path / "out", "prompts", "BertSentenceEncoder"):
-        load(tmp_path / "out")
+    for prompt in ("query", ""):
+        ours = model.encode(TEXTS, prompt=prompt)
+        np.testing.assert_allclose(load(tmp_path / "out").encode(TEXTS, prompt=prompt), ours, atol=1e-5)
 
 
+def test_an_export_of_a_newer_version_is_refused(exported, tmp_path):
+    shutil.copytree(exported("onnx"), tmp_path / "out")
+    path = tmp_path / "out/config.json"
+    text = path.read_text()
+    for changed, words in (
+        (text.replace("BertSentenceEncoder", "BertClairvoyant"), ["BertClairvoyant", "later"]),
+        (text.replace('"column_prompts"', '"crystal_ball"'), ["crystal_ball", "later version"]),
+    ):
+        assert changed != text
+        path.write_text(changed)
+        with error_names(ValueError, path, *words):
+            load(tmp_path / "out")
+
+
+# Refuses what an export must not need, then runs the command once for each line of arguments.
 PROGRAM = """
 import json, sys
-from keras_bert.runtimes import load
-vectors = load(sys.argv[1]).encode(json.loads(sys.argv[2]))
-print(json.dumps([vectors.tolist(), sorted({"tensorflow", "tensorflow_text"} & sys.modules.keys())]))
+
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in ("tensorflow", "tensorflow_text", "keras", "jax", "torch"):
+            raise ImportError(f"{name} is imported")
+
+sys.meta_path.insert(0, Refuse())
+from click.testing import CliRunner
+from keras_bert.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    print(json.dumps([result.exit_code, result.output]))
 """
+TABLE = "text,label,second\ngood film,good,bad\nbad plot,bad,good film\ncold river,good,the river\n"
+SQUAD = '{"question": "what is good?", "context": "the film was good"}\n'
 
 
-def test_no_tensorflow_is_imported(encoder, exported):
-    pytest.importorskip("jax")
-    output = run_python(PROGRAM, exported("onnx"), json.dumps(TEXTS), KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
-    vectors, imported = json.loads(output.splitlines()[-1])
-    assert imported == []
-    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
+def test_the_command_needs_no_tensorflow_for_exports(encoder, exported, tmp_path):
+    """Each command prints and writes what it does for the model itself."""
+    classifier = small.task(BertClassifier, ["bad", "good"], config={"num_layers": 1})
+    answerer = small.task(BertQuestionAnswerer, text={"stride": 4}, config={"num_layers": 1})
+    (tmp_path / "data.csv").write_text(TABLE)
+    (tmp_path / "asked.jsonl").write_text(SQUAD)
+    places = {"model": {}, "export": {"vectors": exported("onnx")}}
+    for name, task in {"vectors": encoder, "classes": classifier, "answers": answerer}.items():
+        places["model"][name] = tmp_path / f"{name}-model"
+        task.save_preset(places["model"][name])
+        if task is not encoder:
+            places["export"][name] = tmp_path / f"{name}-export"
+            export_onnx(task, places["export"][name])
+
+    def commands(kind):
+        vectors, classes, answers = (str(places[kind][name]) for name in ("vectors", "classes", "answers"))
+        out, data = str(tmp_path / f"{kind}-out"), str(tmp_path / "data.csv")
+        pairs = ["--query-column", "text", "--positive-column", "second"]
+        return [
+            ["predict", classes, "good film", "dull"],
+            ["predict", answers, "--file", str(tmp_path / "asked.jsonl")],
+            ["evaluate", classes, data],
+            ["evaluate", vectors, data, *pairs],
+            ["encode", "--preset", vectors, "good film", "dull", "--format", "text"],
+            ["similarity", "--preset", vectors, "good film", "dull", "river", "--prompt", "none"],
+            ["duplicates", data, "--preset", vectors, "--threshold", "0.1"],
+            ["embed", data, "--preset", vectors, "--output", f"{out}-embed"],
+            ["index", data, "--preset", vectors, "--output", f"{out}-index"],
+            ["search", f"{out}-index", "a film", "--top-k", "2"],
+        ]
+
+    output = run_python(PROGRAM, json.dumps(commands("export")))
+    found = [json.loads(line) for line in output.splitlines()[-len(commands("export")) :]]
+    for arguments, (code, printed) in zip(commands("model"), found, strict=True):
+        expected = invoke(*arguments).output.replace("model-out", "export-out")
+        assert code == 0, printed
+        close(_values(expected), _values(printed))
+    for name in ("embed/data.csv",):
+        close(*(_values((tmp_path / f"{kind}-out-{name}").read_text()) for kind in ("model", "export")))
+
+
+def _values(text):
+    """The words of a text, and its numbers."""
+    words = re.split(r"[\s,:\"\[\]]+", text)
+    return [float(word) if re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", word) else word for word in words]
+
+
+def test_what_needs_tensorflow_says_so(exported, tmp_path):
+    directory = exported("onnx")
+    with error_names(ValueError, "precision", "fixed"):
+        load_as("BertSentenceEncoder", directory, precision="int8")
+    with error_names(ValueError, directory, "BertSentenceEncoder", "BertMaskedLM"):
+        load_as("BertMaskedLM", directory)
+    result = invoke("encode", "--preset", directory, "good", "--precision", "int8", exit_code=2)
+    assert "export" in result.output

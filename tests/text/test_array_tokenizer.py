@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.formats import Preset
-from keras_bert.tasks.masked_lm import _token_texts
+from keras_bert.tasks.masked_lm import _texts_of_tokens
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.array_tokenizer import array_tokenizer
 
@@ -43,7 +43,7 @@ def test_the_same_vocabulary(kind):
         assert getattr(theirs, name) == getattr(ours, name), name
     for name in ("unk", "cls", "sep", "pad", "mask"):
         assert getattr(theirs, f"{name}_token_id") == getattr(ours, f"{name}_token_id")
-    assert theirs.token_texts() == _token_texts(ours)
+    assert theirs.token_texts() == _texts_of_tokens(ours)
 
 
 def test_the_same_ids(kind):
@@ -58,8 +58,10 @@ def test_the_same_ids_of_words(kind):
     assert theirs.tokenize_words(words) == ours.tokenize_words(tf.ragged.constant(words)).to_list()
 
 
-def test_a_lone_surrogate(kind):
+def test_bad_texts(kind):
     _, theirs, _ = kind
+    with error_names(TypeError, "text 1", 7, "int", "not a str"):
+        theirs.tokenize(["a", 7])
     with error_names(ValueError, "text 1", "lone surrogate", "character 2"):
         theirs.tokenize(["a", "bc\ud800"])
 
