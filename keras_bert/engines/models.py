@@ -33,7 +33,7 @@ from keras_bert.text.array_windows import read_contexts
 from keras_bert.text.array_words import find_words
 
 _TOKENS_AT_A_TIME = 8192  # of the windows of a batch
-_SERVED_AT_A_TIME = 4096  # tokens of the rows of a request that are computed together
+_SERVED_AT_A_TIME = 256  # tokens of a request that are computed together; with more, padding costs more
 _CANDIDATES = 5  # for a mask, in a signature
 _STRINGS, _FLOATS, _INTS = np.dtype(object), np.dtype(np.float32), np.dtype(np.int32)
 
