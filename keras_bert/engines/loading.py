@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from keras_bert.engines.models import MODELS, Engine, RuntimeModel
 from keras_bert.formats import Preset, hugging_face
@@ -14,7 +13,7 @@ from keras_bert.runtime_table import RUNTIMES, Runtime
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
 
-def load(directory: str | Path, threads: int | None = None) -> Any:
+def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
     """Opens the directory that `export_onnx` or `export_openvino` wrote, as a model with the verbs of its task.
 
     Use it from Python: ONNX Runtime answers a single text faster than TensorFlow does, in less memory. It imports
