@@ -26,7 +26,7 @@ _OTHERS = {
     "tasks.losses.ranking_losses": [
         name for name in RANKING_LOSSES.values() if name[0].isupper() and name != "MarginMSELoss"
     ],
-    "tasks.replicas": ["GlobalMean"],
+    "tasks.steps.replicas": ["GlobalMean"],
     "tasks.losses.sentence_losses": [*SENTENCE_LOSSES.values(), "MatryoshkaLoss", "VectorMSELoss"],
     "tasks.heads.spans": ["SpanLoss"],
     "text.bytepair": ["BytePairTokenizer"],

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from keras_bert.answers.by_length import ByLength, Item, rows_by_length
 from keras_bert.answers.columns import Pair
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.array_packing import Column, lengths_of
+from keras_bert.text.arrays.packing import Column, lengths_of
 
 Results: TypeAlias = "Sequence[np.ndarray] | np.ndarray"  # one for each text
 Segments: TypeAlias = "tuple[Column, ...]"  # one of single texts, two of pairs; others say where words begin

@@ -10,7 +10,7 @@ from keras_bert.formats.saved import CONFIG, PARTS, read_export
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.runtime_table import RUNTIMES, Runtime
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 
 def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:

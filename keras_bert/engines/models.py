@@ -27,10 +27,10 @@ from keras_bert.engines.runtime import Run
 from keras_bert.engines.signature import Signature, Spec
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.array_packing import lengths_of, most_context
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
-from keras_bert.text.array_windows import read_contexts
-from keras_bert.text.array_words import find_words
+from keras_bert.text.arrays.packing import lengths_of, most_context
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.windows import read_contexts
+from keras_bert.text.arrays.words import find_words
 
 _TOKENS_AT_A_TIME = 8192  # of the windows of a batch
 _SERVED_AT_A_TIME = 256  # tokens of a request that are computed together; with more, padding costs more

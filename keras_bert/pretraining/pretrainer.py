@@ -24,8 +24,8 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.kinds.pretraining import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.replicas import LossMean
-from keras_bert.tasks.training_step import LossTerm, count_averaged, divergence, weighted_mean
+from keras_bert.tasks.steps.replicas import LossMean
+from keras_bert.tasks.steps.training_step import LossTerm, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
 

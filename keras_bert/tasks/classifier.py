@@ -22,7 +22,7 @@ from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
 from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, text_features
 from keras_bert.tasks.kinds.classes import KINDS, OfTexts
-from keras_bert.tasks.training_step import LossTerm
+from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 

@@ -26,11 +26,11 @@ from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
-from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
 from keras_bert.tasks.heads.pooling import pooled
 from keras_bert.tasks.kinds.similarity import Similarity
 from keras_bert.tasks.losses import sentence_losses
+from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens

@@ -24,7 +24,7 @@ from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.heads.crf import CRF
 from keras_bert.tasks.heads.long_text import sequence_output, token_mask
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels
-from keras_bert.tasks.training_step import LossTerm
+from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
         import keras
 
         if keras.backend.backend() != "tensorflow":
-            home, known_as = "keras_bert.text.array_preprocessor", "ArrayPreprocessor"
+            home, known_as = "keras_bert.text.arrays.preprocessor", "ArrayPreprocessor"
     with needing_tensorflow_text(name):
         return getattr(importlib.import_module(home), known_as)
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.formats.tokenizers.byte_pairs import SPLIT_PATTERNS, SplitPattern
-from keras_bert.text.array_words import (
+from keras_bert.text.arrays.words import (
     IDEOGRAPH,
     LETTER,
     MARK,

@@ -5,7 +5,7 @@ import keras
 from keras_bert.optimizers import LAMB, AdamW, WarmupThenDecay
 
 if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
-    from keras_bert.tasks.replicas import Replicated
+    from keras_bert.tasks.steps.replicas import Replicated
     from keras_bert.training.adapting import adapting
     from keras_bert.training.distillation import learning_from, student_of
     from keras_bert.training.distribution import strategy

@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds import Kind, TaughtBatch
-from keras_bert.tasks.training_step import Forward, ForwardPass, on_labels
+from keras_bert.tasks.steps.training_step import Forward, ForwardPass, on_labels
 from keras_bert.training import run
 
 Model = TypeVar("Model", bound=BertTask)

@@ -18,9 +18,9 @@ from keras_bert.answers.columns import columns_of
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
-from keras_bert.tasks import few_shot, gradient_cache
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import AccumulatedBatch, Forward, on_labels, shares_of_update
+from keras_bert.tasks.steps import few_shot, gradient_cache
+from keras_bert.tasks.steps.training_step import AccumulatedBatch, Forward, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import columns_of_table
 from keras_bert.text.strings import as_strings
@@ -60,9 +60,9 @@ def fine_tune(
     normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
     and batches of similar length. By default, there are three epochs. With few examples, epochs are added until the run
     has 200 updates, at most 20 epochs. A new classifier of single texts with few texts per class learns from pairs of
-    them, with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
-    the mean of the labels, its kernel starts and learns in units of their standard deviation, and the loss is in these
-    units, too, so that the scale of the labels does not matter; answers are in the unit of the labels.
+    them, with a warning, unless `epochs` is set; see `tasks.steps.few_shot`. For regression, the bias of a new head
+    starts at the mean of the labels, its kernel starts and learns in units of their standard deviation, and the loss is
+    in these units, too, so that the scale of the labels does not matter; answers are in the unit of the labels.
 
     Args:
         model: a task model. It is compiled here.
@@ -80,7 +80,7 @@ def fine_tune(
             see `keras_bert.tasks.losses.sentence_losses`.
         teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
         mini_batch_size: for sentence vectors, the number of texts that are computed at a time, such as 64: a batch of
-            thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole batch.
+            thousands then needs the memory of 64 (see `tasks.steps.gradient_cache`). By default, the whole batch.
         callbacks: further Keras callbacks. They get the values of the history, and do what they do in Keras's `fit`. If
             one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew. If one
             monitors `val_loss`, that is computed, too.

@@ -15,10 +15,10 @@ from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import EPOCHS
-from keras_bert.tasks import few_shot
 from keras_bert.tasks.base.storable import UntrainedWarning
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.registry import Job, check_labels, load_task
+from keras_bert.tasks.steps import few_shot
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of

@@ -23,8 +23,8 @@ from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.progress import progress_bar
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.base.task import BertTask
-from keras_bert.tasks.replicas import build_optimizer
-from keras_bert.tasks.training_step import flush_accumulation
+from keras_bert.tasks.steps.replicas import build_optimizer
+from keras_bert.tasks.steps.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.run import Position, Run

@@ -23,7 +23,7 @@ from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPret
 from keras_bert.pretraining.records import Records, baselines, write_records
 from keras_bert.progress import progress_bar
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
-from keras_bert.tasks.training_step import AccumulatedBatch
+from keras_bert.tasks.steps.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Training, compile_model, monitors_loss

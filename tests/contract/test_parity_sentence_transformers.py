@@ -7,8 +7,8 @@ import pytest
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.answers import metrics, vector_metrics
-from keras_bert.tasks.gradient_cache import by_mini_batches
 from keras_bert.tasks.losses import sentence_losses as losses
+from keras_bert.tasks.steps.gradient_cache import by_mini_batches
 
 from ..support import small
 from ..support.messages import error_names

@@ -1,4 +1,4 @@
-"""Writes `keras_bert/text/character_kinds.txt`: the kinds of characters, by TensorFlow's version of Unicode.
+"""Writes `keras_bert/text/arrays/character_kinds.txt`: the kinds of characters, by TensorFlow's version of Unicode.
 
 python -m tests.golden.make_character_kinds
 """
@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from keras_bert.text.array_words import IDEOGRAPH, KIND_LETTERS, KINDS_FILE, LETTER, MARK, SIGN, SPACE
+from keras_bert.text.arrays.words import IDEOGRAPH, KIND_LETTERS, KINDS_FILE, LETTER, MARK, SIGN, SPACE
 from keras_bert.text.strings import SPACES
 from keras_bert.text.words import kinds_of_characters
 

@@ -15,7 +15,7 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.tasks.training_step import on_labels, weighted_sum
+from keras_bert.tasks.steps.training_step import on_labels, weighted_sum
 from keras_bert.training import fine_tune, learning_from, student_of
 from keras_bert.training.distillation import distilling
 from keras_bert.training.run import RunError

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier
-from keras_bert.tasks.batching import array_batches
+from keras_bert.tasks.steps.batching import array_batches
 
 from ..support import small
 from ..support.messages import assert_names

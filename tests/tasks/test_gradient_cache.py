@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder
-from keras_bert.tasks.gradient_cache import Column, _Passes, by_mini_batches
 from keras_bert.tasks.losses.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
-from keras_bert.tasks.training_step import on_labels
+from keras_bert.tasks.steps.gradient_cache import Column, _Passes, by_mini_batches
+from keras_bert.tasks.steps.training_step import on_labels
 from keras_bert.training import fine_tune
 
 from ..support import small

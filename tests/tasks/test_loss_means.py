@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertTokenClassifier
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.losses.ranking_losses import LambdaLoss
-from keras_bert.tasks.replicas import build_optimizer
-from keras_bert.tasks.training_step import AccumulatedBatch, shares_of_update
+from keras_bert.tasks.steps.replicas import build_optimizer
+from keras_bert.tasks.steps.training_step import AccumulatedBatch, shares_of_update
 from keras_bert.training import LAMB, AdamW, Replicated
 
 from ..support import small

@@ -10,9 +10,9 @@ from keras_bert import BertPreprocessor
 from keras_bert.tasks.heads import spans
 from keras_bert.tasks.heads.long_text import most_context as graph_most_context
 from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.array_packing import most_context
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
-from keras_bert.text.array_windows import read_contexts
+from keras_bert.text.arrays.packing import most_context
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.windows import read_contexts
 from keras_bert.text.packing import windows
 from keras_bert.text.pairs import TRUNCATIONS
 
@@ -52,8 +52,8 @@ except ImportError as error:
     print(error)
 """
 ALONE = f"""{WITHOUT}
-from keras_bert.text.array_packing import most_context
-from keras_bert.text.array_preprocessor import ArrayPreprocessor as BertPreprocessor
+from keras_bert.text.arrays.packing import most_context
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor as BertPreprocessor
 {PROGRAM}
 print(*({{"tensorflow", "keras", "jax", "torch"}} & {{*sys.modules}}))
 """

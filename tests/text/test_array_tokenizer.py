@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert.formats import Preset
 from keras_bert.tasks.masked_lm import _texts_of_tokens
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.array_tokenizer import array_tokenizer
+from keras_bert.text.arrays.tokenizer import array_tokenizer
 
 from ..support.kinds import HOSTILE, KINDS
 from ..support.messages import error_names

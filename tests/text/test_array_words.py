@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert.text import words
-from keras_bert.text.array_words import corpus_kinds, find_words
+from keras_bert.text.arrays.words import corpus_kinds, find_words
 
 from ..golden.make_character_kinds import kinds
 from ..support.kinds import HOSTILE

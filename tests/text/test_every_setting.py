@@ -18,7 +18,7 @@ from keras_bert.formats import write_config
 from keras_bert.formats.tokenizers.byte_pairs import pre_tokenizer_of
 from keras_bert.formats.tokenizers.tokenizer_json import _KEYS, template
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 from keras_bert.text.vocabulary import byte_symbols
 
 from ..support import small

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert import BertConfig, BertPreprocessor
 from keras_bert.formats import Preset, write_config
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 from ..support import small
 from ..support.messages import error_names

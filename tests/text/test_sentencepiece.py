@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras_bert.formats.tokenizers.unigram import json_for_texts, json_of_model
 from keras_bert.runtimes import export_onnx
 from keras_bert.text import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 from ..support import small
 from ..support.messages import error_names, warning_names

@@ -9,7 +9,7 @@ import pytest
 from keras_bert import BertPreprocessor
 from keras_bert.formats import write_config
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 from ..support import small, tokenization
 from ..support.messages import error_names, warning_names

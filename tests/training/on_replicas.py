@@ -24,11 +24,11 @@ from keras_bert import (
 )
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.base.lists import pack_lists
-from keras_bert.tasks.few_shot import compare_pairs
-from keras_bert.tasks.gradient_cache import by_mini_batches
 from keras_bert.tasks.losses.ranking_losses import LambdaLoss
 from keras_bert.tasks.losses.sentence_losses import AnglELoss, CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
-from keras_bert.tasks.training_step import on_labels
+from keras_bert.tasks.steps.few_shot import compare_pairs
+from keras_bert.tasks.steps.gradient_cache import by_mini_batches
+from keras_bert.tasks.steps.training_step import on_labels
 from keras_bert.training import AdamW, Replicated, distribution, fine_tune, pretrain, strategy
 
 from ..support import reviews, small

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
-from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_per_class
+from keras_bert.tasks.steps.few_shot import batches_of_pairs, pair_losses, texts_per_class
 from keras_bert.training import fine_tune, fine_tune_files, report
 
 from ..support import small

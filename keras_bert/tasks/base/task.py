@@ -27,11 +27,11 @@ from keras_bert.task_table import TASKS
 from keras_bert.tasks.base.by_length import STRINGS, GraphByLength, Graphs, are_texts
 from keras_bert.tasks.base.columns import Inputs, as_arrays, as_tensors, as_weights, check_counts, check_inputs
 from keras_bert.tasks.base.storable import Storable, UntrainedWarning
-from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.replicas import Replicated, run_update
-from keras_bert.tasks.training_step import (
+from keras_bert.tasks.steps.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
+from keras_bert.tasks.steps.replicas import Replicated, run_update
+from keras_bert.tasks.steps.training_step import (
     AccumulatedBatch,
     Forward,
     LossTerm,

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert.answers import A, Answers
 from keras_bert.answers.columns import Labels, Targets
 from keras_bert.tasks.kinds.class_weights import ClassWeight
-from keras_bert.tasks.training_step import LossTerm
+from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:

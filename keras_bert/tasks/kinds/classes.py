@@ -17,7 +17,7 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.kinds.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.losses.class_losses import ScaledMeanSquaredError
-from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
+from keras_bert.tasks.steps.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
 _LOW_LOGIT = -10.0  # of a class without examples

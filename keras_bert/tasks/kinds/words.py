@@ -15,7 +15,7 @@ from keras_bert.answers.entities import WordAnswer
 from keras_bert.answers.words import WordAnswers, check_labels
 from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.kinds.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
+from keras_bert.tasks.steps.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:

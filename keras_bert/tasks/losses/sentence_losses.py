@@ -30,7 +30,7 @@ from keras import ops
 
 from keras_bert.answers.similarity import margins_of
 from keras_bert.counted import counted
-from keras_bert.tasks.replicas import all_gather, local_rows
+from keras_bert.tasks.steps.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from keras_bert.formats import Preset
-from keras_bert.text import array_packing
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.array_packing import Column, Windows, truncate
-from keras_bert.text.array_tokenizer import ArrayTokenizer, array_tokenizer
+from keras_bert.text.arrays import packing
+from keras_bert.text.arrays.packing import Column, Windows, truncate
+from keras_bert.text.arrays.tokenizer import ArrayTokenizer, array_tokenizer
 from keras_bert.text.pairs import check_rows, room_of, row_settings
 
 Texts = str | Sequence[str]
@@ -98,7 +98,7 @@ class ArrayPreprocessor:
         rows = truncate(segments, self._room(segments), self.truncation)
         tokenizer, multiple = self.tokenizer, self.pad_to_multiple_of
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        return array_packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, self.pair_format)
+        return packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, self.pair_format)
 
     def windows(self, segments: tuple[Column, ...]) -> Windows:
         """Splits the last text of each row into windows that fit, as `packing.windows` does, for `pack`.
@@ -114,7 +114,7 @@ class ArrayPreprocessor:
             return Windows(np.arange(count), np.zeros(count, np.int64), segments)
         if room < len(segments):
             raise ValueError(f"rows of {self.longest} tokens have no room for windows over {len(segments)} texts")
-        return array_packing.windows(segments, room, self.stride)
+        return packing.windows(segments, room, self.stride)
 
     def _room(self, segments: tuple[Column, ...]) -> int:
         return room_of(self.longest, self.special_tokens(len(segments)))

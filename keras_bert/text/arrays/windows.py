@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.text.array_packing import Windows, most_context
-from keras_bert.text.array_preprocessor import ArrayPreprocessor
-from keras_bert.text.array_tokenizer import Tokens
+from keras_bert.text.arrays.packing import Windows, most_context
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.tokenizer import Tokens
 
 
 class Contexts(NamedTuple):

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
-from keras_bert.tasks.training_step import Forward, ForwardPass, loss_terms
+from keras_bert.tasks.steps.training_step import Forward, ForwardPass, loss_terms
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from keras import ops
 
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
-from keras_bert.tasks.replicas import all_gather, local_rows
-from keras_bert.tasks.training_step import ForwardPass, weighted_mean
+from keras_bert.tasks.steps.replicas import all_gather, local_rows
+from keras_bert.tasks.steps.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:

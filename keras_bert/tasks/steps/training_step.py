@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import KerasLoss, LossTerm, all_reduce_sum, divisor_of, is_mean
+from keras_bert.tasks.steps.replicas import KerasLoss, LossTerm, all_reduce_sum, divisor_of, is_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from keras_bert.formats.tokenizers import byte_pairs, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 from keras_bert.text.arguments import check_surrogates, list_of_str
-from keras_bert.text.array_characters import begins_of_characters, uncomposed_spans
+from keras_bert.text.arrays.characters import begins_of_characters, uncomposed_spans
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.vocabulary import bytes_of_tokens, read_ids, read_merges, read_tokens
 
@@ -205,7 +205,7 @@ class ArraySentencePiece(ArrayTokenizer):
 
     @cached_property
     def _spans(self) -> Callable[[str, Sequence[int]], tuple[list[int], list[int]]]:
-        from keras_bert.text.array_sentencepiece import SentencePieceSpans  # it needs protobuf
+        from keras_bert.text.arrays.sentencepiece import SentencePieceSpans  # it needs protobuf
 
         return SentencePieceSpans(self._settings, self.vocabulary, self._added, self.unk_token_id)
 
