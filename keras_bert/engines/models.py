@@ -133,7 +133,7 @@ class RuntimeModel(Answerer):
 
     # -- Serving: the signatures of the model's SavedModel, in arrays
 
-    @property
+    @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """What a server can ask, by name, as of the model's SavedModel."""
         inputs = dict.fromkeys(self.text_names, Spec(_STRINGS, (None,)))
