@@ -22,6 +22,7 @@ from keras_bert.answers.entities import (
 )
 from keras_bert.counted import counted
 from keras_bert.text.arguments import list_of_str
+from keras_bert.text.arrays.words import find_words
 
 
 class WordAnswers(Answers[list[WordAnswer]]):
@@ -140,10 +141,6 @@ class Tagger(Answerer):
     labels: list[str]
     _by_length: ByLength
 
-    def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
-        """Finds the words of texts: their offsets in characters."""
-        raise NotImplementedError
-
     @overload
     def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
     @overload
@@ -197,9 +194,9 @@ class Tagger(Answerer):
     ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
         """Finds the entities in a text, or in many texts, with their offsets.
 
-        `text.words.find_words` splits a text into words, and `answers.entities.find_entities` finds the entities in the
-        words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one entity.
-        Without "O", as for parts of speech, each word is an entity.
+        `text.arrays.words.find_words` splits a text into words, and `answers.entities.find_entities` finds the entities
+        in the words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one
+        entity. Without "O", as for parts of speech, each word is an entity.
 
         Args:
             text: a str, or many.
@@ -218,7 +215,7 @@ class Tagger(Answerer):
         """
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)
-        offsets = self._find_words(texts)
+        offsets = find_words(texts)
         words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
         scheme = self.kind.scheme([])

@@ -233,9 +233,6 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
             scores = [np.where(is_allowed, each, FORBIDDEN) for is_allowed, each in zip(allowed, scores, strict=True)]
         return Scores(*scores)
 
-    def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
-        return find_words(texts)
-
     def _compute(self, segments: Segments, **options: Any) -> Results:
         """Predicts words, float64 `[words, 2]` for each sentence: the index and the probability of a word's label."""
         ids, begins = segments
@@ -270,7 +267,7 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         (texts,) = columns
-        offsets = self._find_words(texts)
+        offsets = find_words(texts)
         sentences = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
         found = self._by_length.counted(sentences, _SERVED_AT_A_TIME, False)[0] if texts else []
         answers = [self._answers(*each) for each in zip(sentences, found, strict=True)]

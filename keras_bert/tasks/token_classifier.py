@@ -28,7 +28,6 @@ from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens
-from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
 
@@ -114,10 +113,6 @@ class BertTokenClassifier(Tagger, BertTask):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
         return ops.cast(self.head(hidden, training=training), "float32")
-
-    def _find_words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
-        _, starts, ends = find_words(as_strings(texts))
-        return [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
 
     def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Predicts the best label of each word of `flat_tokens`, and its probability, float32 `[batch, words]` each.
