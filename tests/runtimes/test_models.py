@@ -30,7 +30,12 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module", params=[(runtime, name) for name in CASES for runtime in EXPORTS], ids="-".join)
+# The same code reads the outputs of both runtimes, so OpenVINO runs only the tasks whose outputs are read differently.
+IN_BOTH = ("classes", "words of a CRF", "questions", "masks", "vectors", "weights of tokens")
+PAIRS = [(runtime, name) for name in CASES for runtime in EXPORTS if runtime == "onnx" or name in IN_BOTH]
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids="-".join)
 def both(request, tmp_path_factory):
     runtime, name = request.param
     case = CASES[name]
