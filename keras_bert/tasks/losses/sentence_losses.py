@@ -338,7 +338,7 @@ class MarginMSELoss(keras.losses.Loss):
             query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
             scores = ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
         margins = scores[:, :1] - scores[:, 1:]
-        return ops.mean(ops.square(margins - margins_of(y_true, margins.shape[1])), axis=1)
+        return ops.mean(ops.square(margins - margins_of(ops.cast(y_true, "float32"), margins.shape[1])), axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
