@@ -317,6 +317,9 @@ def _export(found: Inspection) -> None:
     is_installed = _is_installed(found, runtime.package.replace("-", "_"), "'keras-bert-models[runtimes]'")
     if is_installed and runtime.can_load:
         found.loads_as.append("keras_bert.runtimes.load")
+        if task in _COMMANDS:
+            found.add_command(_COMMANDS[task])
+            found.add_command("keras-bert serve {}")
     found.commands.append("its README.md has a program that runs it")
 
 

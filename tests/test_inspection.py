@@ -312,7 +312,11 @@ ROWS = {
     "export": (keras_file(DENSE()), "keras.layers.TFSMLayer", ["Keras 3", "float32 [?, 4]"]),
     "keras-2": (keras_2_file, "HubLayer", ["a SavedModel of Keras 2", "words float32 [?, 4]"]),
     "no-variables": (function(lambda x: x, x=([None], tf.float32)), None, ["it is incomplete"]),
-    "onnx": (onnx_export, "keras_bert.runtimes.load", ["for ONNX Runtime", "BertClassifier", "README.md"]),
+    "onnx": (
+        onnx_export,
+        "keras_bert.runtimes.load",
+        ["for ONNX Runtime", "BertClassifier", "keras-bert predict", "keras-bert serve", "README.md"],
+    ),
     "openvino": (
         other_export("openvino", "openvino__openvino_model_DOT_xml"),
         "keras_bert.runtimes.load",
