@@ -1,5 +1,6 @@
 """What a user installs: builds the source distribution and, of it, the wheel; looks into the wheel; installs it, and
-then its extras, into a new environment; and runs README's ten lines and the command there, far from the source.
+then its extras, into a new environment; and runs README's ten lines and the command there, far from the source. Then
+an export answers in an environment without TensorFlow.
 
 Run by any Python that can make an environment: `python3 .ci/package.py`. Other Pythons, `python3 .ci/package.py
 python3.10`, get the wheel, the ten lines and the command, without the extras. Nothing is left behind.
@@ -30,6 +31,8 @@ def main() -> None:
         install_and_run(python, work, wheel)
         pip(python, "install", f"keras-bert-models[{EXTRAS}]")  # as README says, and messages of errors
         pip(python, "check", besides=MODEL.split("==")[0])
+        for by in (sys.executable, *sys.argv[1:]):
+            answer_without_tensorflow(new_environment(work / "light", by), python, work, wheel)
         print(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KiB; it runs, and installs with {EXTRAS}")
 
 
@@ -62,6 +65,25 @@ def install_and_run(python: Path, work: Path, wheel: Path) -> None:
     said = run(python.with_name("keras-bert"), "--version", cwd=work)
     assert said.split()[-1] == wheel.name.split("-")[1], said
     print(f"README's lines and the command run with {run(python, '--version').strip()}")
+
+
+def answer_without_tensorflow(light: Path, whole: Path, work: Path, wheel: Path) -> None:
+    """An export of a whole environment answers in a light one, made by the lines of the guide, as the model does."""
+    guide = (ROOT / "docs/guides/without-tensorflow.md").read_text(encoding="utf-8")
+    packages = re.search(r"^pip install (?!--no-deps)(.*)$", guide, re.M)[1].split()
+    pip(light, "install", "--no-deps", wheel)
+    pip(light, "install", *packages)
+    export, question = work / "export", ["encode", "a text", "--format", "text", "--preset"]
+    if not export.exists():
+        run(whole.with_name("keras-bert"), "export", "onnx", "--output", export)
+    heavy = "import importlib.util as u; print([n for n in ('tensorflow', 'keras', 'jax', 'torch') if u.find_spec(n)])"
+    assert run(light, "-c", heavy).strip() == "[]"
+    ours = run(light.with_name("keras-bert"), *question, export, cwd=work).split()
+    theirs = run(whole.with_name("keras-bert"), *question, "all-MiniLM-L6-v2", cwd=work).split()
+    pairs = [(float(one), float(other)) for one, other in zip(ours, theirs, strict=True)]
+    assert len(pairs) == 384
+    assert all(abs(one - other) < 1e-4 for one, other in pairs)
+    print(f"an export answers without TensorFlow with {run(light, '--version').strip()}")
 
 
 def new_environment(folder: Path, by: str = sys.executable) -> Path:
