@@ -7,6 +7,7 @@ An engine runs packed inputs; what comes before it is NumPy and Hugging Face's `
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -60,13 +61,16 @@ class RuntimeModel(Answerer):
         settings: arguments of the task's class in Keras, which become attributes.
 
     Call arguments:
-        texts: a list of str, or a tuple of two, for pairs. They are one batch, and long ones are truncated.
+        texts: a list of str, or a tuple of two, for pairs. They are one batch.
 
     Returns:
         A dict of float32 arrays with a row for each text: the outputs that the guide about runtimes lists.
 
     Raises:
         TypeError: a text is not a str.
+
+    Warns:
+        UserWarning: the number of texts that were truncated to the model's maximum length.
     """
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = ()  # settings that `configure` changes
@@ -102,6 +106,9 @@ class RuntimeModel(Answerer):
     def __call__(self, texts: Sequence[str] | tuple[Sequence[str], Sequence[str]]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
         segments = tuple(self.preprocessor.tokenize(list_of_str(each)) for each in columns)
+        lengths, longest = EngineByLength.lengths(self._by_length, segments), self.preprocessor.longest
+        if truncated := int(np.count_nonzero(lengths > longest)):
+            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)
         return self._outputs(self.preprocessor.pack(segments))
 
     def _outputs(self, packed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -78,9 +78,12 @@ def test_texts_that_are_cut_are_counted(loaded, encoder):
         vectors = loaded.encode(texts, prompt="")
     with warning_names(longest, 2):
         np.testing.assert_allclose(vectors, encoder.encode(texts, prompt=""), atol=1e-5)
+    with warning_names(longest, 2):
+        loaded(texts)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded.encode("good " * (longest - 2), prompt="")  # with [CLS] and [SEP], a full row
+        loaded(["good " * (longest - 2)])
 
 
 def test_a_text_that_is_no_str_or_an_unknown_prompt_is_refused(loaded):
