@@ -28,10 +28,11 @@ from keras_bert.cli.options import (
     find_preset,
     format_options,
     handle_option,
+    import_engine,
     output_option,
     overwrite_option,
 )
-from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
+from keras_bert.cli.terminal import echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data import read_columns
 from keras_bert.data.table_formats import TABLES
@@ -96,10 +97,9 @@ def mine(
         end_the_command(message=resumable(output, f"remove {unfinished}")),
         streams.open_output(output, overwrite) as results,
     ):
-        with quiet_imports():
-            import tensorflow  # noqa: F401  here, so that its logs are silenced
+        import_engine(preset, *([] if rerank is None else [rerank]))  # here, so that its logs are silenced
+        from keras_bert.tasks.registry import load_reranker
 
-            from keras_bert.tasks.registry import load_reranker
         reranker = None if rerank is None else load_reranker(rerank)
         with files.only_writer(unfinished):
             queries, positives = examples.x

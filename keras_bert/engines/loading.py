@@ -89,11 +89,11 @@ def runtime_of(directory: Path) -> Runtime | None:
 
 def _engine(directory: Path, runtime: Runtime, threads: int | None) -> Engine:
     head, parts = directory / (runtime.head or ""), directory / PARTS
-    read = [runtime.file, str(runtime.head), PARTS, hugging_face.CONFIG, ALL_IN_ONE]
+    read = [*runtime.files, PARTS, hugging_face.CONFIG, ALL_IN_ONE]
     options = {} if threads is None else {"threads": threads}
     return Engine(
         runtime.open(directory / runtime.file, **options),
         runtime.open(head, **options) if head.is_file() else None,
         read_checked(parts)[0] if parts.is_file() else {},
-        [directory / name for name in read if (directory / name).is_file()],
+        sorted(path for pattern in read for path in directory.glob(pattern)),
     )

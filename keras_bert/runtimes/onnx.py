@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from keras_bert.text import BertPreprocessor
 
 _OPSET = 18
-# How long a thread without work waits in a loop before it sleeps. ONNX Runtime's default, about a millisecond, makes no
-# text faster, but takes cores from the rest of a busy machine.
+# How long a thread without work waits in a loop before it sleeps. ONNX Runtime's default, about a millisecond, takes
+# cores from the rest of a busy machine.
 _SPIN = ("session.intra_op.spin_duration_us", "20")
 
 

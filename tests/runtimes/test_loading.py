@@ -150,6 +150,17 @@ def test_prompts_may_be_left_out_of_the_pooling(stride, tmp_path):
         np.testing.assert_allclose(load(tmp_path / "out").encode(TEXTS, prompt=prompt), ours, atol=1e-5)
 
 
+@pytest.mark.parametrize(("runtime", "name"), [("onnx", "model.onnx"), ("openvino", "openvino_model.bin")])
+def test_other_weights_have_another_digest(runtime, name, exported, tmp_path):
+    """An index knows the model that made it by its digest."""
+    shutil.copytree(exported(runtime), tmp_path / "out")
+    path = tmp_path / "out" / runtime / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert load(tmp_path / "out").digest != load(exported(runtime)).digest
+
+
 def test_an_export_of_a_newer_version_is_refused(exported, tmp_path):
     shutil.copytree(exported("onnx"), tmp_path / "out")
     path = tmp_path / "out/config.json"
@@ -214,6 +225,7 @@ def test_the_command_needs_no_tensorflow_for_exports(encoder, exported, tmp_path
             ["embed", data, "--preset", vectors, "--output", f"{out}-embed"],
             ["index", data, "--preset", vectors, "--output", f"{out}-index"],
             ["search", f"{out}-index", "a film", "--top-k", "2"],
+            ["mine", data, "--preset", vectors, *pairs, "--output", f"{out}-mined.jsonl"],
         ]
 
     output = run_python(PROGRAM, json.dumps(commands("export")))
