@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,20 +77,23 @@ def export_onnx(
 
 def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
-    import_extra("tf2onnx", "tf2onnx", "runtimes")
+    for name in ("tf2onnx", "onnxscript"):
+        import_extra(name, name, "runtimes")
     if precision != "float32":
         import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
-    model = onnx.load(path)
+    from keras_bert.runtimes.onnx_fusion import fuse
+
+    model = fuse(onnx.load(path))
     _name_axes_and_outputs(model)
     if precision == "float16":
         model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
             model, keep_io_types=True
         )
-    onnx.save(model, path)
     if precision == "int8":
-        _quantize(path)
+        return _quantize(model, path)
+    onnx.save(model, path)
 
 
 @functools.cache
@@ -149,14 +151,13 @@ def _name_axes_and_outputs(model: onnx.ModelProto) -> None:
             model.graph.output.append(copy)
 
 
-def _quantize(path: Path) -> None:
+def _quantize(model: onnx.ModelProto, path: Path) -> None:
     """Quantizes weights to 7 bits, with a scale per column: with 8, sums overflow in processors without VNNI."""
     quantization = import_extra("onnxruntime.quantization", "onnxruntime", "runtimes")
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        prepared = Path(directory) / "prepared.onnx"
-        quantization.shape_inference.quant_pre_process(path, prepared, skip_symbolic_shape=True)
-        settings = {"per_channel": True, "reduce_range": True, "weight_type": quantization.QuantType.QInt8}
-        quantization.quantize_dynamic(prepared, path, **settings)
+    settings = {"per_channel": True, "reduce_range": True, "weight_type": quantization.QuantType.QInt8}
+    quantization.quant_utils.add_pre_process_metadata(model)  # nothing is left to prepare
+    float32 = {"DefaultTensorType": model.graph.output[0].type.tensor_type.elem_type}  # of ONNX Runtime's own operators
+    quantization.quantize_dynamic(model, path, extra_options=float32, **settings)
 
 
 def open(path: Path, threads: int | None = None) -> Run:

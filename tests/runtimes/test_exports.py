@@ -1,5 +1,6 @@
 """Exports in their real runtimes: every task and family computes there what it does in Keras, for any shape."""
 
+import collections
 import functools
 import itertools
 import json
@@ -33,7 +34,8 @@ from ..support.encoders import SMALL, random_encoder
 from ..support.messages import error_names
 from ..support.processes import run_python
 
-pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
+onnx = pytest.importorskip("onnx", reason="needs the extra runtimes")
+pytest.importorskip("tf2onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 pytest.importorskip("nncf")
@@ -149,6 +151,16 @@ def test_tasks_and_the_programs_in_the_readme(form, task, export_of, tmp_path, m
         printed.append(capsys.readouterr().out)
     assert len(set(printed)) == 1
     assert all(name in printed[0] for name in TASKS[task][2])
+
+
+def test_a_graph_has_one_operator_for_each_attention_norm_and_activation(export_of):
+    """The engine waits for as many nodes as there are. `test_families.py` has families where some stay as they are."""
+    model, directory = export_of("onnx", "vectors")
+    graph = onnx.load(directory / RUNTIMES["onnx"].file).graph
+    counts, layers = collections.Counter(node.op_type for node in graph.node), model.encoder.config.num_layers
+    expected = {"Attention": layers, "LayerNormalization": 2 * layers + 1, "Gelu": layers, "Gather": 3}
+    spelled_out = dict.fromkeys(("Softmax", "ReduceMean", "Erf", "Less"), 0)
+    assert {name: counts[name] for name in expected | spelled_out} == expected | spelled_out
 
 
 OF_OPENVINO = ["modernbert-base", "deberta-v3-base"]  # what it reads is the graph of ONNX Runtime
