@@ -73,7 +73,7 @@ def serve(
             if has_rpc:
                 from keras_bert.server import grpc_service, saved_model  # noqa: F401  while the logs are silent
         except ModuleNotFoundError as error:
-            packages = "'keras-bert-models[serve]'" if has_rpc else "aiohttp prometheus_client"
+            packages = "'keras-bert-models[serve]'" if has_rpc else "aiohttp orjson prometheus_client"
             raise Failure(f"there is no {error.name}, which serving needs: pip install {packages}") from error
     rpc_port = (8500 if port is None else port) if has_rpc else None
     settings = run.Settings(directories=by_name, port=rpc_port, batching=not no_batching, **options)

@@ -34,7 +34,7 @@ from keras_bert.text.arrays.windows import read_contexts
 from keras_bert.text.arrays.words import find_words
 
 _TOKENS_AT_A_TIME = 8192  # of the windows of a batch
-_SERVED_AT_A_TIME = 256  # tokens of a request that are computed together; with more, padding costs more
+_SERVED_AT_A_TIME = 64  # tokens of a request that are computed together; with more, padding costs more than it saves
 _CANDIDATES = 5  # for a mask, in a signature
 _STRINGS, _FLOATS, _INTS = np.dtype(object), np.dtype(np.float32), np.dtype(np.int32)
 

@@ -152,7 +152,7 @@ class HttpService:
         size, document = await self._read(http) if http.method == "POST" else (0, {})
         answer = route.answer(self._models, match, document)
         if isinstance(answer, dict):
-            return _json(to_body(answer, indent=1))
+            return _json(to_body(answer, indent=True))
         spec, parse = answer
         with self._models.find(spec).lease(spec) as version:
             signature, inputs, to_document = await self._call(size, parse, version.model, document)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 
 from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import MAX_BYTES, MAX_JSON_VALUES, invalid_argument, too_large
@@ -114,11 +115,16 @@ def _make_check(spec: Spec) -> Callable[[object], bool]:
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
-    """Converts an array to nested lists for JSON: bytes become str or {"b64": "..."}, floats get few digits."""
-    if array.dtype.kind in "biu" or array.dtype == np.float64:
+    """Converts an array to what `to_body` writes: bytes become str or {"b64": "..."}, floats get few digits."""
+    if array.dtype.kind in "biu":
         return array.tolist()
+    if array.dtype == np.float32 and np.isfinite(array).all():
+        return np.ascontiguousarray(array) if array.ndim else array[()]
     if array.dtype != object:
-        return _shorten(array).tolist()
+        values = (array if array.dtype == np.float64 else array.astype(str)).astype(float).astype(object)
+        special = ~np.isfinite(values.astype(float))
+        values[special] = [orjson.Fragment(json.dumps(value)) for value in values[special]]  # NaN, else null
+        return values.tolist()
     if as_base64:
         values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
     else:
@@ -126,21 +132,10 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
     return np.array(values, object).reshape(array.shape).tolist()
 
 
-def _shorten(array: np.ndarray) -> np.ndarray:
-    """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1."""
-    with np.errstate(all="ignore"):  # zeros, infinities and NaN become NaN below, never equal, and stay as they are
-        shortest = exact = array.astype(np.float64)
-        exponents = np.floor(np.log10(np.abs(exact)))
-        for digits in range(9, 0, -1):  # 9 are enough for float32
-            places = digits - 1 - exponents
-            scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
-            rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
-            is_equal = rounded.astype(array.dtype) == array
-            if not is_equal.any():
-                break  # with fewer digits none would be the same
-            shortest = np.where(is_equal, rounded, shortest)
-    return shortest
-
-
-def to_body(document: Mapping[str, object], indent: int | None = None) -> bytes:
-    return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
+def to_body(document: Mapping[str, object], indent: bool = False) -> bytes:
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
+    try:
+        return orjson.dumps(document, option=options)
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits, or half of a surrogate pair, of the client's
+        text = json.dumps(document, ensure_ascii=False, default=lambda value: value.tolist())
+        return text.encode(errors="replace") + b"\n"

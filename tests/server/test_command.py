@@ -94,7 +94,7 @@ def test_names_of_several_models(tmp_path, monkeypatch):
     assert "the same name" in invoke("serve", first, other, exit_code=2).stderr
 
 
-@pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving", "prometheus_client"])
+@pytest.mark.parametrize("module", ["grpc", "aiohttp", "orjson", "tensorflow_serving", "prometheus_client"])
 def test_without_the_extra(toy_versions, monkeypatch, module):
     for name in [name for name in sys.modules if name.startswith(("keras_bert.server.", "tensorflow_serving."))]:
         monkeypatch.delitem(sys.modules, name)
