@@ -1,12 +1,13 @@
 """An export as a model, beside bare ONNX Runtime with Hugging Face's tokenizer: all-MiniLM-L6-v2, without TensorFlow.
 
-python benchmarks/engines.py [--rounds 9] [--texts 2000] [--rows 20000] [--threads 0] [--only one many embed]
+python benchmarks/engines.py [--rounds 9] [--texts 2000] [--rows 20000] [--threads 0] [--only start one many embed]
     [--precision float32 int8] [--runtimes onnx openvino]
 
-`runtimes.load(...).encode` on one text of 9 and of 77 tokens, then on many sentences of STS-B, which both sides sort by
+`runtimes.load(...).encode` on one text of 9 and of 77 tokens, then on many sentences of STS-B, which all sides sort by
 length and cut into the same batches, in float32 and in int8; bare ONNX Runtime has the files of its own optimizer and
-quantizer. Then a file of texts through `embed_files`, beside sentence-transformers with backend="onnx" on the same
-export. --threads is for one operation; 0 is the default of each.
+quantizer. Beside them, the model in TensorFlow. "start" is a process that answers one text. Then a file of texts by
+`embed_files`, beside sentence-transformers with backend="onnx" on the same export. --threads is for one operation; 0 is
+the default of each.
 """
 
 import functools
@@ -28,6 +29,7 @@ from keras_bert.runtimes import load
 LIBRARIES = ["onnxruntime", "openvino", "tokenizers", "sentence-transformers", "optimum-onnx"]
 PRECISIONS, RUNTIMES = ["float32", "int8"], ["onnx", "openvino"]
 PARTS = ("train", "dev")  # of STS-B
+TENSORFLOW = "TensorFlow, float32"
 BATCH_TOKENS = 1024  # the default of `encode`
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
@@ -60,6 +62,28 @@ def bare(precision: str, threads: int) -> Encode:
         return found[np.argsort(np.concatenate(batches))]
 
     return encode
+
+
+def in_tensorflow() -> Encode:
+    from keras_bert import BertSentenceEncoder
+
+    model = BertSentenceEncoder.from_preset(MINILM)
+    return functools.partial(model.encode, batch_tokens=BATCH_TOKENS, progress=False)
+
+
+_ANSWER_ONE = """
+import psutil
+{open}({handle!r}).encode("I love pizza", progress=False)
+print(psutil.Process().memory_info().rss / 1e6)
+"""
+
+
+def start(open_it: str, handle: str) -> tuple[float, float]:
+    """The seconds of a process that answers one text, and its megabytes then."""
+    imports, _, open_it = open_it.partition("; ")
+    begin, program = time.perf_counter(), imports + _ANSWER_ONE.format(open=open_it, handle=handle)
+    printed = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE).stdout
+    return time.perf_counter() - begin, float(printed)
 
 
 def text_of(tokens: int) -> str:
@@ -99,13 +123,13 @@ def embedding(directory: Path, texts: list[str], folder: Path) -> dict[str, Call
 
 
 def main() -> None:
-    parts = {"only": ["one", "many", "embed"], "precision": PRECISIONS, "runtimes": RUNTIMES}
+    parts = {"only": ["start", "one", "many", "embed"], "precision": PRECISIONS, "runtimes": RUNTIMES}
     parser = options(__doc__, rounds=9, texts=2000, rows=20_000, threads=0, **parts)
     arguments = parse(parser, rounds=1, texts=20, rows=50, precision=["float32"], runtimes=["onnx"])
     heading(LIBRARIES)
     rounds, calls, base = arguments.rounds, 2 if arguments.small else 20, "ONNX Runtime, float32"
     with tempfile.TemporaryDirectory() as name:
-        folder, starts = Path(name), {}
+        folder, starts = Path(name), {TENSORFLOW: in_tensorflow}
         for precision in arguments.precision:
             starts[f"ONNX Runtime, {precision}"] = functools.partial(bare, precision, arguments.threads)
             for form in arguments.runtimes:
@@ -113,6 +137,16 @@ def main() -> None:
                 starts[label] = functools.partial(exported, form, precision, folder, arguments.threads)
         encoders: dict[str, Encode] = present(starts)
         base = base if base in encoders else ()
+        if "start" in arguments.only:
+            task = "from keras_bert import BertSentenceEncoder; BertSentenceEncoder.from_preset"
+            sources = {TENSORFLOW: (task, MINILM)}
+            for form, precision in itertools.product(arguments.runtimes, arguments.precision):
+                export = ("from keras_bert.runtimes import load; load", str(folder / f"{form}-{precision}"))
+                sources[f"load, {form}, {precision}"] = export
+            found = {each: [start(*source) for _ in range(max(1, rounds // 3))] for each, source in sources.items()}
+            medians = {each: np.median(values, axis=0) for each, values in found.items()}
+            rows = [[each, f"{seconds:.1f}", f"{size:.0f}"] for each, (seconds, size) in medians.items()]
+            table(["a process that answers one text", "s", "MB then"], rows)
         columns = ["to ONNX Runtime, float32" if base else "to the fastest"]
         if "one" in arguments.only:
             for tokens in (9, 77):
