@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,8 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
-from keras_bert.formats.tensorflow.saved_model import MODEL
+from keras_bert.formats.saved import write_configuration
+from keras_bert.formats.tensorflow.saved_model import MODEL, TEXTS
 from keras_bert.saved_model import transformers_signature
 from keras_bert.saved_model.saving import (
     Request,
@@ -24,6 +26,8 @@ from keras_bert.saved_model.saving import (
     variables_read,
     write_card,
 )
+from keras_bert.tasks.base.task import BertTask
+from keras_bert.text import BertPreprocessor
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
@@ -49,6 +53,16 @@ def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
             for name, values in inputs.items():
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
             file.write(log.SerializeToString())
+
+
+def _write_texts(model: BertTask, preprocessor: BertPreprocessor, directory: Path) -> None:
+    """Writes the settings and the tokenizer, for programs that tokenize texts outside of the graph."""
+    saved = model.saved_settings()
+    if preprocessor.tokenizer.special_tokens_in_text:  # presets of masked language models do not say it
+        saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
+    directory.mkdir()
+    preprocessor.save_preset(directory)
+    write_configuration(directory, saved)
 
 
 def _encode(texts: dict[str, bytes]) -> bytes:
@@ -143,6 +157,8 @@ def export_serving(
         root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         write_warmup(unfinished, served.requests(signatures))
+        if headed is None and isinstance(model, BertTask) and model.preprocessor is not None:
+            _write_texts(model, model.preprocessor, unfinished / TEXTS)
         if (precision := getattr(model, "precision", "float32")) != "float32":
             write_card(unfinished, precision)
     return directory / str(version)

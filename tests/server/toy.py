@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -197,6 +197,8 @@ def _signatures() -> dict[str, Signature]:
 
 class Export:
     """The model that `load` returns."""
+
+    preprocessor = SimpleNamespace(tokenize=None, tokenize_words=None, tokenize_with_offsets=None)  # it never tokenizes
 
     def __init__(self, directory: Path) -> None:
         if (directory / "onnx/model.onnx").read_text() != "toy":
