@@ -89,7 +89,8 @@ def export_serving(
             `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included,
             `embedding_N` for each N of `dimensions`, and of a reranker `logit`, float32 `[batch]`, which orders equal
             scores. `keras-bert serve` needs it for OpenAI's clients and the like.
-    The version includes warm-up requests, which a server runs before it accepts traffic. A server that watches
+    The version includes warm-up requests, which a server runs before it accepts traffic, and for `keras-bert serve` the
+    settings and the tokenizer of a task, in `assets.extra/keras_bert`. A server that watches
     `directory` sees only complete versions. Check the version with `check_serving`.
 
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its

@@ -2,7 +2,7 @@
 
     run.py              starts and drains the server
     connections.py      accepts HTTP's connections, up to a number, and closes idle ones
-    http_service.py     answers HTTP, by what the next two say about a URL
+    http_service.py     answers HTTP, by what the next three say about a URL
     rest.py             TF Serving's REST
     vector_clients.py   OpenAI's embeddings, and reranking
     text_embeddings.py  the protocol of text-embeddings-inference

@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from keras_bert.engines.loading import Reading, load
 from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import invalid_argument, without_directories
 from keras_bert.server.model import Arrays, Model, Signature, stopwatch
-
-T = TypeVar("T")
 
 # TF Serving's names of types that are not those of NumPy in capitals.
 _TYPES = {"string": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
@@ -44,7 +42,8 @@ class Export(Model):
             raise invalid_argument(without_directories(str(error))) from None
         return {name: outputs[name] for name in signature.outputs}
 
-    def _reading(self) -> Reading:
+    @functools.cached_property
+    def reading(self) -> Reading:
         return Reading(self._model.settings, self._model.labels, self._model.preprocessor)
 
     def metadata(self) -> dict[str, Any]:
@@ -59,16 +58,14 @@ class Export(Model):
         return len(_WARM_UP)
 
 
-def _timed(tokenize: Callable[..., T]) -> Callable[..., T]:
+def _timed(tokenize: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the time of calls to the stopwatch."""
 
-    @functools.wraps(tokenize)
-    def timed(*arguments: Any) -> T:
+    def timed(*arguments: Any) -> Any:
         start = time.monotonic()
-        try:
-            return tokenize(*arguments)
-        finally:
-            stopwatch.tokenized = getattr(stopwatch, "tokenized", 0.0) + time.monotonic() - start
+        tokens = tokenize(*arguments)
+        stopwatch.tokenized = getattr(stopwatch, "tokenized", 0.0) + time.monotonic() - start
+        return tokens
 
     return timed
 

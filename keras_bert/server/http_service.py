@@ -1,4 +1,4 @@
-"""The HTTP server: TF Serving's REST, vector clients, health and metrics."""
+"""The HTTP server: TF Serving's REST, vector clients, text-embeddings-inference, health and metrics."""
 
 from __future__ import annotations
 

@@ -120,9 +120,6 @@ class Model:
     @functools.cached_property
     def reading(self) -> Reading:
         """How it reads texts. Raises ServingError if its files do not say it, or `tokenizers` is not installed."""
-        return self._reading()
-
-    def _reading(self) -> Reading:
         raise NotImplementedError
 
     def warm_up(self) -> int:

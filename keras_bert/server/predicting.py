@@ -151,19 +151,14 @@ def _choose_batch(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
     return batch
 
 
-class _Run(NamedTuple):
-    """The outputs or the error of each job, when the run began, and the seconds of tokenization and of the rest."""
-
-    results: Sequence[Arrays | Exception]
-    start: float
-    tokenized: float
-    computed: float
+# The outputs or the error of each job, when the run began, and the seconds of tokenization and of the rest.
+_Run = tuple[Sequence[Arrays | Exception], float, float, float]
 
 
 def _run_timed(batch: list[_Job]) -> _Run:
     start, stopwatch.tokenized = time.monotonic(), 0.0
     results = _run_batch(batch)
-    return _Run(results, start, stopwatch.tokenized, time.monotonic() - start - stopwatch.tokenized)
+    return results, start, stopwatch.tokenized, time.monotonic() - start - stopwatch.tokenized
 
 
 def _run_batch(batch: list[_Job]) -> Sequence[Arrays | Exception]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import queue
@@ -115,7 +116,8 @@ class SavedModel(Model):
         # Scalars are not arrays yet.
         return {name: np.asarray(outputs[name], spec.dtype) for name, spec in signature.outputs.items()}
 
-    def _reading(self) -> Reading:
+    @functools.cached_property
+    def reading(self) -> Reading:
         try:
             with Preset.open(self._directory / TEXTS) as preset:
                 saved, preprocessor = read_texts(preset, has_library_files=False)

@@ -242,15 +242,12 @@ def _parse_decode(model: Model, document: dict[str, Any]) -> Prediction:
 
 
 def _info(models: Models, model: Model) -> dict[str, Any]:
-    labels, longest = model.reading.labels or ["LABEL_0"], model.reading.preprocessor.longest
-    by_label = {label: index for index, label in enumerate(labels)}
-    kind: dict[str, Any] = {"classifier": {"id2label": dict(enumerate(labels)), "label2id": by_label}}
-    if clients.RERANKS.signature(model):
-        kind = {"reranker": kind["classifier"]}
-    elif _SPARSE.signature(model):
-        kind = {"embedding": {"pooling": "splade"}}
-    elif clients.EMBEDS.signature(model):
-        kind = {"embedding": {"pooling": model.reading.settings["pooling"]}}
+    reading, longest = model.reading, model.reading.preprocessor.longest
+    labels = dict(enumerate(reading.labels or ["LABEL_0"]))
+    numbered = {"id2label": labels, "label2id": {label: index for index, label in labels.items()}}
+    kind: dict[str, Any] = {"reranker" if clients.RERANKS.signature(model) else "classifier": numbered}
+    if clients.EMBEDS.signature(model) or _SPARSE.signature(model):
+        kind = {"embedding": {"pooling": "splade" if _SPARSE.signature(model) else reading.settings["pooling"]}}
     return {
         **{"model_id": model.name, "served_model_name": model.name, "model_type": kind},
         "model_dtype": "float32",  # of answers
@@ -272,26 +269,23 @@ def _answer(name: str, parse: Parse, *abilities: clients.Ability) -> Callable[..
     return answer
 
 
-_BY_TASK: dict[str, tuple[Any, ...]] = {
+_PARSES: dict[str, tuple[Any, ...]] = {  # by the ends of URLs
     "embed": (_parse_embed, clients.EMBEDS),
     "embed_sparse": (_parse_sparse, _SPARSE),
     "predict": (_parse_predict, *_PREDICTS),
-}
-_TASKS = [ability for _, *abilities in _BY_TASK.values() for ability in abilities]
-_OTHERS: dict[str, tuple[Any, ...]] = {
     "similarity": (_parse_similarity, clients.EMBEDS),
     "tokenize": (_parse_tokenize,),
     "decode": (_parse_decode,),
 }
-ANSWERS = {name: _answer(name, *each) for name, each in {**_BY_TASK, **_OTHERS}.items()}  # by the end of their URLs
+_TASKS = (clients.EMBEDS, _SPARSE, *_PREDICTS)
+ANSWERS = {name: _answer(name, *each) for name, each in _PARSES.items()}
 rerank = _answer("rerank", clients.parse_rerank, clients.RERANKS)
 
 
 def _parse_task(model: Model, document: dict[str, Any]) -> Prediction:
-    found = clients.signature_of(model, *_TASKS)
-    return next(each for each, *abilities in _BY_TASK.values() if found in [x.signature(model) for x in abilities])(
-        model, document
-    )
+    clients.signature_of(model, *_TASKS)  # raises
+    parses = (parse for parse, *abilities in _PARSES.values() if any(each.signature(model) for each in abilities))
+    return next(parses)(model, document)
 
 
 def info(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PACKAGES = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http opentelemetry-instrumentation-aiohttp-server"
 
 _log = logging.getLogger(__name__)
@@ -13,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 def start() -> None:
     """Makes applications of aiohttp from now on send traces. The process sends the last ones when it exits."""
-    if not any(map(os.environ.get, _ENDPOINTS)):
+    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return
     os.environ.setdefault("OTEL_SERVICE_NAME", "keras-bert")
     try:
@@ -23,7 +22,7 @@ def start() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        _log.warning("an endpoint of OpenTelemetry is set, but %s: no traces; pip install %s", error, _PACKAGES)
+        _log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, but %s: no traces; pip install %s", error, _PACKAGES)
         return
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
