@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert import __version__
 from keras_bert.answers.entities import LabelScheme, locate_entities
+from keras_bert.engines.models import of_length_1
 from keras_bert.server import vector_clients as clients
 from keras_bert.server.errors import MAX_ROWS, Code, ServingError, invalid_argument
 from keras_bert.server.json_arrays import to_lists
@@ -45,9 +46,6 @@ _DECODE = {"model": str, "ids": list, "skip_special_tokens": bool}
 
 def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
     return {"error": error.message, "error_type": _ERROR_TYPES.get(http_status, "validation")}
-
-
-# -- Texts, and the options that all have
 
 
 def _read_texts(model: Model, fields: Mapping[str, Any], columns: Sequence[Any], name: str = "inputs") -> Arrays:
@@ -90,9 +88,6 @@ def _check_lengths(model: Model, columns: Sequence[np.ndarray], name: str) -> No
             )
 
 
-# -- Requests
-
-
 def _parse_embed(model: Model, document: dict[str, Any]) -> Prediction:
     signature = clients.signature_of(model, clients.EMBEDS)
     fields = clients.read_fields(document, _EMBED, "inputs")
@@ -100,7 +95,7 @@ def _parse_embed(model: Model, document: dict[str, Any]) -> Prediction:
 
     def to_document(outputs: Arrays) -> list[list[float]]:
         vectors = clients.finite(outputs[output])
-        return to_lists(vectors if fields["normalize"] is False else _of_length_1(vectors))
+        return to_lists(vectors if fields["normalize"] is False else of_length_1(vectors))
 
     return Prediction(signature, _read_texts(model, fields, [fields["inputs"]]), to_document)
 
@@ -114,15 +109,11 @@ def _parse_similarity(model: Model, document: dict[str, Any]) -> Prediction:
     clients.as_texts("sentences", inputs["sentences"])  # raises if there are none
 
     def to_document(outputs: Arrays) -> list[float]:
-        source, *sentences = _of_length_1(clients.finite(outputs["embedding"]))
+        source, *sentences = of_length_1(clients.finite(outputs["embedding"]))
         return to_lists(np.array(sentences) @ source)
 
     texts = [inputs["source_sentence"], *inputs["sentences"]]
     return Prediction(signature, _read_texts(model, options, [texts], "[source_sentence, *sentences]"), to_document)
-
-
-def _of_length_1(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
 
 
 def _parse_sparse(model: Model, document: dict[str, Any]) -> Prediction:
@@ -149,11 +140,7 @@ def _parse_predict(model: Model, document: dict[str, Any]) -> Prediction:
     top = clients.read_fields(fields["parameters"] or {}, {} if finds_entities else {"top_k": int}).get("top_k")
     if top is not None and top < 1:
         raise clients.wrong("top_k", top, "1 or more")
-    is_batch, rows = _rows(fields["inputs"])
-    for number, row in enumerate(rows):
-        if len(row) != len(signature.inputs):
-            expected = "a pair, two strings" if len(signature.inputs) > 1 else 'one string; a batch is [["a"], ["b"]]'
-            raise clients.wrong(f"inputs[{number}]" if is_batch else "inputs", row, expected)
+    is_batch, rows = _rows(fields["inputs"], len(signature.inputs))
     labels = model.reading.labels if is_number or finds_entities else None
 
     def to_document(outputs: Arrays) -> list[Any]:
@@ -172,19 +159,19 @@ def _parse_predict(model: Model, document: dict[str, Any]) -> Prediction:
     return Prediction(signature, _read_texts(model, fields, columns), to_document)
 
 
-def _rows(inputs: Any) -> tuple[bool, list[list[Any]]]:
-    """Reads a text, a pair of texts, or a batch of lists of one or two texts; says whether it is a batch."""
-    if isinstance(inputs, str):
-        return False, [[inputs]]
-    if not any(isinstance(each, list) for each in inputs):
-        clients.as_texts("inputs", inputs)  # raises
-        return False, [inputs]
-    check_rows(len(inputs))
-    for number, row in enumerate(inputs):
+def _rows(inputs: Any, texts: int) -> tuple[bool, list[list[Any]]]:
+    """Reads a row of texts, or a batch of such; says whether it is a batch."""
+    is_batch = not isinstance(inputs, str) and any(isinstance(each, list) for each in inputs)
+    rows = inputs if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
+    check_rows(len(rows))
+    for number, row in enumerate(rows):
+        name = f"inputs[{number}]" if is_batch else "inputs"
         if not isinstance(row, list):
-            raise clients.wrong(f"inputs[{number}]", row, "a list of one or two strings, as inputs is a batch")
-        clients.as_texts(f"inputs[{number}]", row)
-    return True, inputs
+            raise clients.wrong(name, row, "a list of one or two strings, as inputs is a batch")
+        if len(clients.as_texts(name, row)) != texts:
+            expected = "a pair, two strings" if texts > 1 else 'one string; a batch is [["a"], ["b"]]'
+            raise clients.wrong(name, row, expected)
+    return is_batch, rows
 
 
 def _entities(texts: Sequence[str], outputs: Arrays, labels: Sequence[str]) -> list[list[dict[str, Any]]]:
