@@ -25,14 +25,14 @@ def locked(toy_versions):
 @pytest.mark.parametrize(
     ("method", "path", "form"),
     [
-        ("GET", "/v1/models/toy", {"error": "the request has {}"}),
-        ("POST", "/v1/models/toy:predict", {"error": "the request has {}"}),
-        ("GET", "/v1/models", {"error": {"message": "the request has {}"}}),
-        ("POST", "/v1/embeddings", {"error": {"message": "the request has {}"}}),
-        ("POST", "/rerank", {"error_type": "validation"}),
-        ("POST", "/embed", {"error": "the request has {}", "error_type": "validation"}),
-        ("GET", "/info", {"error": "the request has {}"}),
-        ("GET", "/nothing", {"error": {"message": "the request has {}"}}),
+        ("GET", "/v1/models/toy", {"error": str}),
+        ("POST", "/v1/models/toy:predict", {"error": str}),
+        ("GET", "/v1/models", {"error": dict}),
+        ("POST", "/v1/embeddings", {"error": dict}),
+        ("POST", "/rerank", {"error": dict}),
+        ("POST", "/embed", {"error": str, "error_type": str}),
+        ("GET", "/info", {"error": str, "error_type": str}),
+        ("GET", "/nothing", {"error": dict}),
         ("GET", "/metrics", None),
     ],
 )
@@ -51,6 +51,8 @@ def test_requests_without_the_api_key_are_refused(locked, method, path, form):
         response = ask(**headers)
         assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, "Bearer")
         assert KEY not in response.text
+    if form is not None:
+        assert {name: type(value) for name, value in response.json().items()} == form
     assert "the request has another API key" in response.text
     assert "the request has no API key; send the server's as Authorization: Bearer KEY" in ask().text
     for headers in ({"Authorization": f"Bearer {KEY}"}, {"authorization": f"bearer  {KEY}"}):
