@@ -1,4 +1,4 @@
-"""Serve models to clients of TF Serving and of OpenAI.
+"""Serve models to clients of TF Serving, OpenAI and text-embeddings-inference.
 
 Each DIRECTORY holds the versions of a model, and its name is the model's. A version is a SavedModel, or an export for
 ONNX Runtime or OpenVINO, which needs no TensorFlow. The highest version in DIRECTORY/<version>/ is served. A higher
@@ -13,6 +13,7 @@ Example:
 
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--queue", type=click.IntRange(1), default=1024, help="The largest number of waiting requests.")
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, help="The time limit of a request, in seconds."
+)
+@click.option(
+    "--api-key",
+    metavar="KEY",
+    envvar="KERAS_BERT_API_KEY",
+    callback=lambda context, parameter, key: _check_key(key),
+    help="Answer only requests with this key, but for /health. Other users of the machine see commands, but not the "
+    "environment: set KERAS_BERT_API_KEY instead.",
 )
 @click.option("--log-requests", is_flag=True, help="Log each request: its model, status code and milliseconds.")
 def serve(
@@ -85,6 +94,13 @@ def serve(
         run.serve(settings, echo)
     except OSError as error:
         raise Failure(str(error)) from error
+
+
+def _check_key(key: str | None) -> str | None:
+    """Raises Misuse for a key that no header can hold. The message must not show it."""
+    if key is None or re.fullmatch("[!-~]+", key):
+        return key
+    raise Misuse("the API key has white space or characters that are not ASCII, or is empty; a header cannot hold it")
 
 
 def _name(directory: Path, given: str | None) -> str:

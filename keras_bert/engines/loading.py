@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from keras_bert.engines.models import MODELS, Engine, RuntimeModel
 from keras_bert.formats import Preset, hugging_face
-from keras_bert.formats.saved import CONFIG, PARTS, read_export
+from keras_bert.formats.saved import CONFIG, PARTS, Saved, read_export
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.runtime_table import RUNTIMES, Runtime
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How an export reads texts: the settings of its task, labels if it has some, and its tokenizer."""
+
+    settings: Mapping[str, Any]
+    labels: list[str] | None
+    preprocessor: ArrayPreprocessor
+
+    @functools.cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each token, by its text."""
+        texts = self.preprocessor.tokenizer.token_texts()
+        return {text: index for index, text in reversed([*enumerate(texts)])}
 
 
 def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
@@ -45,18 +64,7 @@ def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
         writers = " or ".join(f"export_{each.name}" for each in runtimes)
         raise FileNotFoundError(f"{directory} has no {names}; {writers} writes such a directory")
     with Preset.open(directory) as preset:
-        types = {task: {each.name: each.types for each in model.SETTINGS} for task, model in MODELS.items()}
-        saved = read_export(preset, types)
-        rows, positions = saved.preprocessor, preset.config.max_positions
-        longest = min(rows.get("sequence_length") or rows.get("max_sequence_length") or positions, positions)
-        preprocessor = ArrayPreprocessor.from_preset(
-            preset,
-            special_tokens_in_text=rows.get("special_tokens_in_text") or False,
-            sequence_length=None,
-            max_sequence_length=longest,
-            truncation=rows.get("truncation"),
-            stride=rows.get("stride"),
-        )
+        saved, preprocessor = read_texts(preset)
     model = MODELS.get(saved.task, RuntimeModel)
     optional = [each.name for each in model.SETTINGS if isinstance(each.types, tuple) and None in each.types]
     labels = {} if saved.labels is None else {"labels": saved.labels}
@@ -66,6 +74,23 @@ def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
             f"{directory}: config.json lacks {', '.join(missing)} of the model; export it again with this version"
         )
     return model(_engine(directory, runtime, threads), preprocessor, settings)
+
+
+def read_texts(preset: Preset, has_library_files: bool = True) -> tuple[Saved, ArrayPreprocessor]:
+    """Reads the settings of an export, and what tokenizes its texts. Raises as `load`; see `read_export`."""
+    types = {task: {each.name: each.types for each in model.SETTINGS} for task, model in MODELS.items()}
+    saved = read_export(preset, types, has_library_files)
+    rows, positions = saved.preprocessor, preset.config.max_positions
+    longest = min(rows.get("sequence_length") or rows.get("max_sequence_length") or positions, positions)
+    preprocessor = ArrayPreprocessor.from_preset(
+        preset,
+        special_tokens_in_text=rows.get("special_tokens_in_text") or False,
+        sequence_length=None,
+        max_sequence_length=longest,
+        truncation=rows.get("truncation"),
+        stride=rows.get("stride"),
+    )
+    return saved, preprocessor
 
 
 def export_in(handle: str | Path | Preset) -> Path | None:

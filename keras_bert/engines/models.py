@@ -428,7 +428,7 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
             return self._vectors(outputs, packed, skipped * is_first[:, None])
 
         vectors = _pool_windows(np.stack([*self._each_row(split.segments, read)]), split.rows, self.window_pooling)
-        return _of_length_1(vectors) if self.normalize else vectors
+        return of_length_1(vectors) if self.normalize else vectors
 
     def _vectors(self, outputs: Mapping[str, np.ndarray], packed: Mapping[str, np.ndarray], skipped: Any) -> np.ndarray:
         """Pools hidden states to vectors; the pooling leaves out the first `skipped` tokens of each row."""
@@ -436,7 +436,7 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
             mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) >= skipped)
             outputs = self._head(sequence_output=outputs["sequence_output"], input_mask=mask)
         vectors = outputs["embedding"]
-        return _of_length_1(vectors) if self.normalize and not self.settings["normalize"] else vectors
+        return of_length_1(vectors) if self.normalize and not self.settings["normalize"] else vectors
 
     def _dimensions(self) -> list[int]:
         return [size for size in self.matryoshka_dimensions or () if size < self.vector_size]
@@ -453,7 +453,7 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
         rows, counts = self._rows(columns, prompt, skipped=self._count_skipped(prompt))
         vectors = rows.reshape(-1, self.vector_size).astype(np.float32)
         short = {size: vectors[:, :size] for size in self._dimensions()}
-        short = {f"embedding_{n}": _of_length_1(each) if self.normalize else each for n, each in short.items()}
+        short = {f"embedding_{n}": of_length_1(each) if self.normalize else each for n, each in short.items()}
         return {"embedding": vectors, "token_count": counts, **short}
 
 
@@ -559,7 +559,8 @@ def _pool_windows(values: np.ndarray, rows: np.ndarray, pooling: str) -> np.ndar
     return np.add.reduceat(values, starts) / np.bincount(rows)[:, None].astype(values.dtype)
 
 
-def _of_length_1(vectors: np.ndarray) -> np.ndarray:
+def of_length_1(vectors: np.ndarray) -> np.ndarray:
+    """Scales vectors, float `[..., size]`, to length 1; zeros stay."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
 
 

@@ -153,8 +153,13 @@ def task_of(preset: Preset) -> str:
     return next(iter(fitting.values()), OF_HEAD[None].model)
 
 
-def read_export(preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape]]) -> Saved:
-    """Reads what `write_settings` wrote beside an export's graph; `types` are those of the settings of each task."""
+def read_export(
+    preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape]], has_library_files: bool = True
+) -> Saved:
+    """Reads what `write_settings` wrote beside an export's graph; `types` are those of the settings of each task.
+
+    Without library files, `write_configuration` wrote it.
+    """
     values = preset.json(hugging_face.CONFIG, CONFIG)
     task = (values.get(hugging_face.SETTINGS) or {}).get("task")
     if task is None:  # of an encoder
@@ -167,7 +172,7 @@ def read_export(preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG) if "labels" in types[task] else None
     if values.get("problem_type") and "problem_type" in types[task]:
         settings = {"problem_type": values["problem_type"], **settings}
-    if row.library is not None:
+    if row.library is not None and has_library_files:
         theirs = vars(preset.once(_LIBRARIES[row.library][1]))
         settings |= {name: value for name, value in theirs.items() if name in types[task] and value is not None}
     return Saved(preset.config, {}, task, row.library, settings, labels, preprocessor=preprocessor)
@@ -261,12 +266,17 @@ def write_card(directory: str | Path, saved: Saved, training: model_card.Trainin
 
 def write_settings(directory: str | Path, saved: Saved, parts: Collection[str]) -> None:
     """Writes the settings beside an export's graph and tokenizer, and the weights of parts that the graph has not."""
-    heads = saved.weights.keys() - {"encoder", *_OWN_FILES}
-    values = {**hugging_face.model_values(saved.config, heads), **_entries(saved, ())}
-    files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+    write_configuration(directory, saved)
     _write_library_files(Path(directory), saved)
     if weights := {name: each for part in parts for name, each in saved.read(part, {}).items()}:
         write_checked(Path(directory) / PARTS, weights, {})
+
+
+def write_configuration(directory: str | Path, saved: Saved) -> None:
+    """Writes a `config.json` with all settings, even those that another library has in files of its own."""
+    heads = saved.weights.keys() - {"encoder", *_OWN_FILES}
+    values = {**hugging_face.model_values(saved.config, heads), **_entries(saved, ())}
+    files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
 
 
 def _entries(saved: Saved, elsewhere: Collection[str]) -> dict[str, object]:

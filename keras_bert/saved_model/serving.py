@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,8 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
-from keras_bert.formats.tensorflow.saved_model import MODEL
+from keras_bert.formats.saved import write_configuration
+from keras_bert.formats.tensorflow.saved_model import MODEL, TEXTS
 from keras_bert.saved_model import transformers_signature
 from keras_bert.saved_model.saving import (
     Request,
@@ -24,6 +26,8 @@ from keras_bert.saved_model.saving import (
     variables_read,
     write_card,
 )
+from keras_bert.tasks.base.task import BertTask
+from keras_bert.text import BertPreprocessor
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
@@ -51,6 +55,16 @@ def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
             file.write(log.SerializeToString())
 
 
+def _write_texts(model: BertTask, preprocessor: BertPreprocessor, directory: Path) -> None:
+    """Writes the settings and the tokenizer, for programs that tokenize texts outside of the graph."""
+    saved = model.saved_settings()
+    if preprocessor.tokenizer.special_tokens_in_text:  # presets of masked language models do not say it
+        saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
+    directory.mkdir()
+    preprocessor.save_preset(directory)
+    write_configuration(directory, saved)
+
+
 def _encode(texts: dict[str, bytes]) -> bytes:
     features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text])) for name, text in texts.items()}
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
@@ -75,7 +89,8 @@ def export_serving(
             `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included,
             `embedding_N` for each N of `dimensions`, and of a reranker `logit`, float32 `[batch]`, which orders equal
             scores. `keras-bert serve` needs it for OpenAI's clients and the like.
-    The version includes warm-up requests, which a server runs before it accepts traffic. A server that watches
+    The version includes warm-up requests, which a server runs before it accepts traffic, and for `keras-bert serve` the
+    settings and the tokenizer of a task, in `assets.extra/keras_bert`. A server that watches
     `directory` sees only complete versions. Check the version with `check_serving`.
 
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
@@ -143,6 +158,8 @@ def export_serving(
         root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         write_warmup(unfinished, served.requests(signatures))
+        if headed is None and isinstance(model, BertTask) and model.preprocessor is not None:
+            _write_texts(model, model.preprocessor, unfinished / TEXTS)
         if (precision := getattr(model, "precision", "float32")) != "float32":
             write_card(unfinished, precision)
     return directory / str(version)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert.engines.loading import load
+from keras_bert.engines.loading import Reading, load
 from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import invalid_argument, without_directories
-from keras_bert.server.model import Arrays, Model, Signature
+from keras_bert.server.model import Arrays, Model, Signature, stopwatch
 
 # TF Serving's names of types that are not those of NumPy in capitals.
 _TYPES = {"string": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
@@ -24,6 +27,9 @@ class Export(Model):
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
         self._model = load(directory)
+        preprocessor: Any = self._model.preprocessor
+        for each in ("tokenize", "tokenize_words", "tokenize_with_offsets"):
+            setattr(preprocessor, each, _timed(getattr(preprocessor, each)))
         self.signatures = {
             each: Signature(_sorted(signature.inputs), _sorted(signature.outputs), each)
             for each, signature in self._model.signatures.items()
@@ -36,6 +42,10 @@ class Export(Model):
             raise invalid_argument(without_directories(str(error))) from None
         return {name: outputs[name] for name in signature.outputs}
 
+    @functools.cached_property
+    def reading(self) -> Reading:
+        return Reading(self._model.settings, self._model.labels, self._model.preprocessor)
+
     def metadata(self) -> dict[str, Any]:
         return {"signature_def": {name: _definition(each) for name, each in self.signatures.items()}}
 
@@ -46,6 +56,18 @@ class Export(Model):
         for texts in _WARM_UP:
             self.run(signature, dict.fromkeys(signature.inputs, np.array(texts, object)))
         return len(_WARM_UP)
+
+
+def _timed(tokenize: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the time of calls to the stopwatch."""
+
+    def timed(*arguments: Any) -> Any:
+        start = time.monotonic()
+        tokens = tokenize(*arguments)
+        stopwatch.tokenized = getattr(stopwatch, "tokenized", 0.0) + time.monotonic() - start
+        return tokens
+
+    return timed
 
 
 def _sorted(specs: dict[str, Spec]) -> dict[str, Spec]:

@@ -47,10 +47,14 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         kind = "unary_stream" if handler.response_streaming else "unary_unary"
         parse: Any = handler.request_deserializer
         _, service, name = details.method.split("/")
+        is_health = service.startswith("grpc.health.")
 
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Message:
             async def work() -> Message:
                 try:
+                    if not is_health:
+                        given = dict(context.invocation_metadata() or ())
+                        self._requests.check_key(str(given.get("authorization", "")))
                     return await getattr(handler, kind)(parse(message), context)
                 except DecodeError as error:
                     raise invalid_argument(f"the request cannot be parsed: {error}") from None
@@ -59,7 +63,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                     raise ServingError(Code.UNIMPLEMENTED, reason) from None
 
             try:
-                if service.startswith("grpc.health."):  # while the server stops, too
+                if is_health:  # while the server stops, too
                     return await work()
                 return await self._requests.answer("grpc", name, work, context.time_remaining())
             except ServingError as error:

@@ -1,4 +1,4 @@
-"""The HTTP server: TF Serving's REST, vector clients, health and metrics."""
+"""The HTTP server: TF Serving's REST, vector clients, text-embeddings-inference, health and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from keras_bert.server import rest, vector_clients
+from keras_bert.server import rest, text_embeddings, vector_clients
 from keras_bert.server.connections import Connections
 from keras_bert.server.errors import (
     MAX_BYTES,
@@ -61,9 +61,11 @@ class _Route(NamedTuple):
     url: str  # a regular expression, of any case
     answer: Callable[[Models, re.Match[str], dict[str, Any]], Answer]  # its name is in metrics and in the log
     protocol: ModuleType  # has the form of errors
-    example: str  # of its URLs, for the error about any other
+    example: str  # of its URLs, for the error about any other; "": another route has it
+    field: str | None = None  # that requests for it have
 
 
+_TEI, _TEI_ANSWERS = text_embeddings.BASE_URL, text_embeddings.ANSWERS
 _ROUTES = (
     _Route(
         "POST",
@@ -76,19 +78,26 @@ _ROUTES = (
     _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest, "/v1/models/NAME/metadata"),
     _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients, "/v1/models"),
     _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients, "/v1/embeddings"),
+    _Route("POST", f"{_TEI}/rerank", text_embeddings.rerank, text_embeddings, "", "texts"),
     _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients, "/v1/rerank"),
+    *(_Route("POST", f"{_TEI}/{name}", each, text_embeddings, f"/{name}") for name, each in _TEI_ANSWERS.items()),
+    _Route("GET", f"{_TEI}/info", text_embeddings.info, text_embeddings, "/info"),
+    _Route("POST", _TEI, text_embeddings.task, text_embeddings, "/"),
 )
 # TF Serving's URLs, of which not all are answered; those of others have OpenAI's form of errors.
 _TF_SERVING = "/v1/models/[^/:]+(:|/versions/|/labels/|/metadata).*"
 
 
-def _find_route(http: web.Request) -> tuple[_Route, re.Match[str]] | tuple[None, None]:
+def _find_route(http: web.Request, document: dict[str, Any]) -> tuple[_Route, re.Match[str]] | None:
     """Finds what answers a URL, with or without a query string, which says nothing here, and a slash at the end."""
     method = "GET" if http.method == "HEAD" else http.method
+    fallback = None
     for route in _ROUTES:
         if method == route.http_method and (match := re.fullmatch(route.url, _path(http), re.IGNORECASE)):
-            return route, match
-    return None, None
+            if route.field is None or route.field in document:
+                return route, match
+            fallback = route, match
+    return fallback
 
 
 def _path(http: web.Request) -> str:
@@ -123,41 +132,52 @@ class HttpService:
         return web.Response(status=503 if is_stopping else 200, text="stopping" if is_stopping else "serving")
 
     async def metrics(self, http: web.Request) -> web.Response:
+        try:
+            self._requests.check_key(http.headers.get("Authorization", ""))
+        except ServingError as error:
+            return web.Response(status=401, text=error.message, headers={"WWW-Authenticate": "Bearer"})
         body, content_type = self._requests.metrics(http.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def handle(self, http: web.Request) -> web.Response:
-        route, match = _find_route(http)
-        if route is None:
-            name, protocol = "unknown", rest if _is_tf_servings(http) else vector_clients
-        else:
-            name, protocol = route.answer.__name__, route.protocol
+        found = _find_route(http, {})
+        routes = [found[0]] if found else []  # `_answer` adds the one that the document decides
         try:
-            return await self._requests.answer("http", name, lambda: self._answer(http, route, match))
+            name = routes[0].answer.__name__ if routes else "unknown"
+            return await self._requests.answer("http", name, lambda: self._answer(http, routes))
         except ServingError as failure:
             error = failure
         except Exception as failure:
             _log.exception("%s %s failed", http.method, http.path)
             error = internal_error(failure)
-        http_status = error.http_status or _HTTP_STATUS.get(error.code, 500)
-        return _json(to_body(protocol.error_document(error, http_status)), http_status)
+        protocol = routes[-1].protocol if routes else rest if _is_tf_servings(http) else vector_clients
+        codes = _HTTP_STATUS | getattr(protocol, "HTTP_STATUS", {})
+        http_status = error.http_status or codes.get(error.code, 500)
+        headers = {"WWW-Authenticate": "Bearer"} if http_status == 401 else None
+        return _json(to_body(protocol.error_document(error, http_status)), http_status, headers)
 
-    async def _answer(self, http: web.Request, route: _Route | None, match: re.Match[str] | None) -> web.Response:
-        if route is None or match is None:
+    async def _answer(self, http: web.Request, routes: list[_Route]) -> web.Response:
+        self._requests.check_key(http.headers.get("Authorization", ""), http.headers.get("api-key", ""))
+        if not routes:
             message = f"no such URL: {http.method} {http.rel_url.raw_path:.200}"
             if _is_tf_servings(http):
                 raise invalid_argument(message)
-            urls = ", ".join(f"{each.http_method} {each.example}" for each in _ROUTES)
+            urls = ", ".join(f"{each.http_method} {each.example}" for each in _ROUTES if each.example)
             raise not_found(f"{message}; there are {urls}")
         size, document = await self._read(http) if http.method == "POST" else (0, {})
+        found = _find_route(http, document)  # requests to a URL may have two forms
+        assert found is not None
+        route, match = found
+        routes.append(route)
         answer = route.answer(self._models, match, document)
         if isinstance(answer, dict):
             return _json(to_body(answer, indent=True))
         spec, parse = answer
         with self._models.find(spec).lease(spec) as version:
+            size = MAX_BYTES if route.protocol is text_embeddings else size  # it may read a tokenizer
             signature, inputs, to_document = await self._call(size, parse, version.model, document)
-            outputs = await self._predictor.predict(version.model, signature, inputs)
-            elements = sum(array.size for array in outputs.values())
+            outputs = await self._predictor.predict(version.model, signature, inputs) if signature else {}
+            elements = sum(array.size for array in outputs.values()) if signature else MAX_BYTES
             return _json(await self._call(elements, lambda: to_body(to_document(outputs))))
 
     async def _read(self, http: web.Request) -> tuple[int, dict[str, Any]]:
@@ -180,8 +200,8 @@ class HttpService:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
 
-def _json(body: bytes, http_status: int = 200) -> web.Response:
-    return web.Response(body=body, status=http_status, content_type="application/json")
+def _json(body: bytes, http_status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(body=body, status=http_status, content_type="application/json", headers=headers)
 
 
 async def _expect(http: web.Request) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.engines import signature
+from keras_bert.engines.loading import Reading
 from keras_bert.engines.signature import Spec
 from keras_bert.server.errors import MAX_ROWS, ServingError, failed_precondition, invalid_argument
 
@@ -20,6 +22,8 @@ _LONG_TEXT = b"a " * 2**16  # longer than any model reads
 
 # The number of parallel runs. In a single run, some cores wait for others; with many, requests do not form batches.
 RUNS_AT_A_TIME = 2
+
+stopwatch = threading.local()  # `tokenized`: the seconds that a thread's run has spent on it outside of a graph
 
 Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
@@ -111,6 +115,11 @@ class Model:
 
         Raises ServingError for inputs that the model refuses, and if it takes longer than `seconds` and can be stopped.
         """
+        raise NotImplementedError
+
+    @functools.cached_property
+    def reading(self) -> Reading:
+        """How it reads texts. Raises ServingError if its files do not say it, or `tokenizers` is not installed."""
         raise NotImplementedError
 
     def warm_up(self) -> int:

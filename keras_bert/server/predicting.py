@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_bert.counted import counted
 from keras_bert.server.errors import Code, ServingError
-from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, ModelSpec, Signature
+from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, ModelSpec, Signature, stopwatch
 from keras_bert.server.requests import current
 
 _SECONDS_TO_SPARE = 0.1  # TensorFlow stops a run this long after its deadline: the client has its error by then
@@ -35,6 +35,7 @@ class _Job:
     outputs: asyncio.Future[Arrays]  # receives the result
     key: Hashable = field(init=False)  # jobs with equal keys may be merged
     width: int = field(init=False)  # bytes of the longest text, to which shorter ones may be padded
+    since: float = field(default_factory=time.monotonic)  # when it began to wait
 
     def __post_init__(self) -> None:
         inner_shapes = tuple(array.shape[1:] for array in self.inputs.values())
@@ -46,18 +47,24 @@ class _Job:
 class Batcher:
     """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs.
 
-    It tells `add_batch` the model's name and the number of rows of each run of a signature that can be merged.
+    It tells `add_run` of each run the model's name, the number of rows if they can be merged, and the seconds that each
+    job has waited, that tokenization outside of the graph took, and that the rest took.
     """
 
-    def __init__(self, max_rows: int | None, max_waiting: int, add_batch: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        max_rows: int | None,
+        max_waiting: int,
+        add_run: Callable[[str, int | None, list[float], float, float], None],
+    ) -> None:
         self._max_rows = max_rows
         self._max_waiting = max_waiting
-        self._add_batch = add_batch
+        self._add_run = add_run
         self._waiting: dict[Hashable, list[_Job]] = {}  # lists and jobs in order of arrival
         self._count = 0
         self._free_runs = RUNS_AT_A_TIME
         self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
-        self._runs: set[asyncio.Future[Sequence[Arrays | Exception]]] = set()
+        self._runs: set[asyncio.Future[_Run]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue."""
@@ -95,17 +102,18 @@ class Batcher:
             if remaining := [job for job in jobs if job not in chosen]:
                 self._waiting[key] = remaining  # behind jobs with other keys
             self._count -= len(batch)
-            if batch[0].rows is not None:
-                self._add_batch(batch[0].model.name, sum(job.rows or 0 for job in batch))
             self._free_runs -= 1
-            run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
+            run = asyncio.get_running_loop().run_in_executor(self._threads, _run_timed, batch)
             self._runs.add(run)
             run.add_done_callback(functools.partial(self._finish, batch))
 
-    def _finish(self, batch: list[_Job], run: asyncio.Future[Sequence[Arrays | Exception]]) -> None:
+    def _finish(self, batch: list[_Job], run: asyncio.Future[_Run]) -> None:
         self._runs.discard(run)
         self._free_runs += 1
-        for job, result in zip(batch, run.result(), strict=True):
+        results, start, tokenized, computed = run.result()
+        rows = None if batch[0].rows is None else sum(job.rows or 0 for job in batch)
+        self._add_run(batch[0].model.name, rows, [start - job.since for job in batch], tokenized, computed)
+        for job, result in zip(batch, results, strict=True):
             if job.outputs.done():  # cancelled
                 continue
             if isinstance(result, Exception):
@@ -143,6 +151,16 @@ def _choose_batch(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
     return batch
 
 
+# The outputs or the error of each job, when the run began, and the seconds of tokenization and of the rest.
+_Run = tuple[Sequence[Arrays | Exception], float, float, float]
+
+
+def _run_timed(batch: list[_Job]) -> _Run:
+    start, stopwatch.tokenized = time.monotonic(), 0.0
+    results = _run_batch(batch)
+    return results, start, stopwatch.tokenized, time.monotonic() - start - stopwatch.tokenized
+
+
 def _run_batch(batch: list[_Job]) -> Sequence[Arrays | Exception]:
     """Computes the outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
     try:
@@ -173,13 +191,14 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
 class Prediction(NamedTuple):
     """What a request asks of a model, and how its answer is written."""
 
-    signature: Signature
+    signature: Signature | None  # None: nothing is computed
     inputs: Arrays
-    to_document: Callable[[Arrays], dict[str, Any]]  # from the outputs to JSON
+    to_document: Callable[[Arrays], Any]  # from the outputs to JSON
 
 
+Parse = Callable[[Model, dict[str, Any]], Prediction]
 # A JSON document at once; or a model, and how to parse the request for it.
-Answer = dict[str, Any] | tuple[ModelSpec, Callable[[Model, dict[str, Any]], Prediction]]
+Answer = dict[str, Any] | tuple[ModelSpec, Parse]
 
 
 class Predictor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -40,8 +41,9 @@ current: ContextVar[Request] = ContextVar("current")  # the request that this co
 class Requests:
     """Limits the time of requests, measures and logs them, and refuses them while the server stops."""
 
-    def __init__(self, models: Models, timeout: float, are_logged: bool) -> None:
+    def __init__(self, models: Models, timeout: float, are_logged: bool, api_key: str | None) -> None:
         self._models = models
+        self._api_key = api_key
         self._timeout = timeout
         self._are_logged = are_logged
         self._running = 0
@@ -57,6 +59,14 @@ class Requests:
         )
         rows = [2**power for power in range(11)]
         self._rows = Histogram("keras_bert_batch_rows", "Sizes of batches.", ["model"], registry=registry, buckets=rows)
+        self._queue, self._tokenization, self._inference = (
+            Histogram(f"keras_bert_{name}_seconds", text, ["model"], registry=registry, buckets=_SECONDS)
+            for name, text in (
+                ("queue", "Waiting of requests for a run."),
+                ("tokenization", "Tokenization in a run of an export."),
+                ("inference", "The rest of a run."),
+            )
+        )
         ProcessCollector(registry=registry)
         registry.register(self)
 
@@ -93,8 +103,25 @@ class Requests:
             if self._are_logged:
                 _log.info("%s %s %s: %s, %.1f ms", protocol, method, request.model or "-", code.name, 1000 * seconds)
 
-    def add_batch(self, model: str, rows: int) -> None:
-        self._rows.labels(model).observe(rows)
+    def check_key(self, authorization: str, key: str = "") -> None:
+        """Checks what a request gives as "Bearer KEY", or as the key itself. Raises ServingError if it is wrong."""
+        scheme, _, given = authorization.partition(" ")
+        given = given.strip() if scheme.lower() == "bearer" else key
+        if self._api_key and not hmac.compare_digest(given.encode(errors="replace"), self._api_key.encode()):
+            what = "another API key" if given else "no API key"
+            raise ServingError(
+                Code.UNAUTHENTICATED, f"the request has {what}; send the server's as Authorization: Bearer KEY"
+            )
+
+    def add_run(self, model: str, rows: int | None, waited: list[float], tokenized: float, computed: float) -> None:
+        """Tells Prometheus of a run: rows, if they can be merged, and seconds, tokenizing those of an export."""
+        if rows is not None:
+            self._rows.labels(model).observe(rows)
+        for seconds in waited:
+            self._queue.labels(model).observe(seconds)
+        if tokenized:
+            self._tokenization.labels(model).observe(tokenized)
+        self._inference.labels(model).observe(computed)
 
     async def arrived(self, body: Awaitable[T]) -> T:
         """Awaits the body of a request. Raises ServingError if the server stops and it still does not arrive."""

@@ -11,11 +11,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert.server import http_service
+from keras_bert.server import http_service, tracing
 from keras_bert.server.connections import Connections, most_connections
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.requests import Requests
@@ -47,6 +47,7 @@ class Settings:
     queue: int  # the largest number of waiting requests
     timeout: float  # the time limit of a request, in seconds
     log_requests: bool  # whether to log a line for each request
+    api_key: str | None = field(default=None, repr=False)  # that requests must have
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -58,12 +59,14 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    models = Models(settings.directories)
-    requests = Requests(models, settings.timeout, settings.log_requests)
-    batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue, requests.add_batch)
+    limits = {"max_concurrent_requests": settings.queue, "max_batch_requests": settings.max_batch}
+    models = Models(settings.directories, {**limits, "tokenization_workers": 1})
+    requests = Requests(models, settings.timeout, settings.log_requests, settings.api_key)
+    batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue, requests.add_run)
     predictor = Predictor(batcher, settings.max_batch)
     most_http, most_rpc = most_connections()
     connections = Connections(most_http if settings.port is not None else most_http + most_rpc, settings.timeout)
+    tracing.start()
     http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests, connections))
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     rpc, ports = None, []

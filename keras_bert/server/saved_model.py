@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import queue
@@ -18,7 +19,10 @@ from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from keras_bert.engines.loading import Reading, read_texts
 from keras_bert.engines.signature import Spec
+from keras_bert.formats import Preset
+from keras_bert.formats.tensorflow.saved_model import TEXTS
 from keras_bert.processors import check_graph
 from keras_bert.server.errors import Code, ServingError, failed_precondition, invalid_argument, without_directories
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
@@ -111,6 +115,18 @@ class SavedModel(Model):
             self._free_threads.put(thread)
         # Scalars are not arrays yet.
         return {name: np.asarray(outputs[name], spec.dtype) for name, spec in signature.outputs.items()}
+
+    @functools.cached_property
+    def reading(self) -> Reading:
+        try:
+            with Preset.open(self._directory / TEXTS) as preset:
+                saved, preprocessor = read_texts(preset, has_library_files=False)
+        except FileNotFoundError:
+            message = f"{self.name} has no tokenizer beside its graph; export it again with this version"
+            raise failed_precondition(message, field="model") from None
+        except ImportError as error:
+            raise failed_precondition(f"the server cannot tokenize: {error}") from None
+        return Reading(saved.settings, saved.labels, preprocessor)
 
     def metadata(self) -> dict[str, Any]:
         return json_format.MessageToDict(

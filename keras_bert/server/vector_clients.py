@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 
-from keras_bert.server.errors import MAX_BYTES, Code, ServingError, invalid_argument
+from keras_bert.server.errors import MAX_BYTES, Code, ServingError, failed_precondition, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
 from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, ModelSpec, Signature, check_rows
 from keras_bert.server.predicting import Answer, Prediction
@@ -26,22 +26,23 @@ EMBEDDINGS_URL = "(?:/openai)?/v1/embeddings|(?:/openai|/v1)/deployments/(?P<mod
 _MAX_LEVELS = 100  # of documents that are returned; Python writes JSON recursively
 
 
-class _Ability(NamedTuple):
+class Ability(NamedTuple):
     """What a model's signature must have to answer a kind of request."""
 
-    inputs: tuple[str, ...]
-    output: str
     task: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    name: str = TOKEN_COUNT  # of the signature
 
     def signature(self, model: Model) -> Signature | None:
-        found = model.signatures.get(TOKEN_COUNT)
+        found = model.signatures.get(self.name)
         if found is None or tuple(found.inputs) != self.inputs:
             return None
-        return found if {self.output, "token_count"} <= found.outputs.keys() else None
+        return found if {*self.outputs} <= found.outputs.keys() else None
 
 
-_EMBEDS = _Ability(("text",), "embedding", "sentence encoder")
-_RERANKS = _Ability(("text", "text_pair"), "score", "reranker")
+EMBEDS = Ability("sentence encoder", ("text",), ("embedding", "token_count"))
+RERANKS = Ability("reranker", ("text", "text_pair"), ("score", "token_count"))
 
 
 def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
@@ -65,21 +66,21 @@ def model_entry(versions: Versions) -> dict[str, Any]:
 
 def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     named = {"model": unquote(match["model"])} if match["model"] else document
-    return _find_model(models, named, _EMBEDS), _parse_embeddings
+    return find_model(models, named, EMBEDS), _parse_embeddings
 
 
 def rerank(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    return _find_model(models, document, _RERANKS), _parse_rerank
+    return find_model(models, document, RERANKS), parse_rerank
 
 
-def _find_model(models: Models, document: dict[str, Any], ability: _Ability) -> ModelSpec:
-    """Reads which model a request names; if it names none, finds the only one that can answer it."""
+def find_model(models: Models, document: dict[str, Any], *abilities: Ability) -> ModelSpec:
+    """Reads which model a request names; if it names none, finds the only one that has one of the abilities."""
     name = document.get("model")
     if name is None:
         served = [each.current.model for each in models.by_name.values() if each.current is not None]
-        names = [model.name for model in served if ability.signature(model) is not None]
+        names = [model.name for model in served if not abilities or any(each.signature(model) for each in abilities)]
         if len(names) != 1:
-            known = ", ".join(names) or f"there is no {ability.task}"
+            known = ", ".join(names) or f"there is no {tasks_of(abilities) or 'model'}"
             raise invalid_argument(f"the request names no model; served: {known}", field="model")
         (name,) = names
     if not isinstance(name, str):
@@ -87,55 +88,63 @@ def _find_model(models: Models, document: dict[str, Any], ability: _Ability) -> 
     return ModelSpec(models.named(name).name)
 
 
-def _signature(model: Model, ability: _Ability) -> Signature:
-    signature = ability.signature(model)
-    if signature is None:
-        raise invalid_argument(
-            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {TOKEN_COUNT} from "
-            f"{' and '.join(ability.inputs)} to {ability.output} and token_count, as export_serving writes it",
-            field="model",
-        )
-    return signature
+def tasks_of(abilities: Sequence[Ability]) -> str:
+    return " or ".join(dict.fromkeys(each.task for each in abilities))
 
 
-_EXPECTED = {str: "a string", list: "a list", int: "a whole number", bool: "true or false"}
+def signature_of(model: Model, *abilities: Ability) -> Signature:
+    """Finds the signature that has one of the abilities."""
+    for ability in abilities:
+        if (signature := ability.signature(model)) is not None:
+            return signature
+    needed = abilities[0]
+    raise failed_precondition(
+        f"{model.name} is no {tasks_of(abilities)}, or an old export of one: it has no signature {needed.name} from "
+        f"{' and '.join(needed.inputs)} to {' and '.join(needed.outputs)}, as export_serving writes it",
+        field="model",
+    )
+
+
+_EXPECTED = {str: "a string", list: "a list", int: "a whole number", bool: "true or false", dict: "an object"}
 _EMBEDDINGS = {"model": str, "input": (str, list), "encoding_format": str, "dimensions": int, "user": str}
 _RERANK = {"model": str, "query": str, "documents": list, "top_n": int, "return_documents": bool}
 _TEI = {"model": str, "query": str, "texts": list, "return_text": bool, "raw_scores": bool, "truncate": bool}
 _TEI |= {"truncation_direction": str}
 
 
-def _wrong(field: str, value: object, expected: str) -> ServingError:
+def wrong(field: str, value: object, expected: str) -> ServingError:
     return invalid_argument(f"{field} is {abbreviate(value)}; expected {expected}", field=field)
 
 
-def _read(document: dict[str, Any], types: Mapping[str, Any], *required: str) -> dict[str, Any]:
+def read_fields(document: dict[str, Any], types: Mapping[str, Any], *required: str) -> dict[str, Any]:
     """Checks the fields of a request. Those that are missing are None."""
     fields = {name: value for name, value in document.items() if value is not None}
     for name, value in fields.items():
         if name not in types:
             raise invalid_argument(f"{name} is not supported; the fields are {', '.join(types)}", field=name)
         if not isinstance(value, types[name]) or (isinstance(value, bool) and types[name] is not bool):
-            raise _wrong(name, value, _EXPECTED.get(types[name], "a string, or a list of strings"))
+            raise wrong(name, value, _EXPECTED.get(types[name], "a string, or a list of strings"))
     for name in required:
         if name not in fields:
             raise invalid_argument(f"the request lacks {name}", field=name)
     return dict.fromkeys(types) | fields
 
 
-def _texts(field: str, values: list[Any]) -> np.ndarray:
+def as_texts(field: str, values: str | list[Any]) -> np.ndarray:
+    """Converts a string, or strings, to bytes. Raises ServingError if there are none, too many, or other values."""
+    values = [values] if isinstance(values, str) else values
     if not values:
-        raise _wrong(field, values, "at least one text")
+        raise invalid_argument(f"{field} is empty; expected at least one text", field=field, http_status=400)
     check_rows(len(values))
     for number, value in enumerate(values):
-        if isinstance(value, int | list) and field == "input":
+        if isinstance(value, int | list) and field in ("input", "inputs"):
             raise invalid_argument(
-                "input has token ids, whose tokenizer may be another than the model's; send strings (in LangChain: "
+                f"{field} has token ids, whose tokenizer may be another than the model's; send strings (in LangChain: "
                 "check_embedding_ctx_length=False)",
                 field=field,
             )
         if not isinstance(value, str):
-            raise _wrong(f"{field}[{number}]", value, "a string")
+            raise wrong(f"{field}[{number}]", value, "a string")
     return np.array([to_bytes(value) for value in values], object)
 
 
@@ -148,14 +157,14 @@ def _check_returnable(documents: list[Any]) -> None:
             raise invalid_argument(f"documents have over {_MAX_LEVELS} levels of lists and objects", field="documents")
         for each in values:
             if isinstance(each, float) and not math.isfinite(each):
-                raise _wrong("documents", each, "numbers that an answer in JSON can return")
+                raise wrong("documents", each, "numbers that an answer in JSON can return")
             if isinstance(each, str):
                 to_bytes(each)
         inner = [[*each, *each.values()] if isinstance(each, dict) else each for each in values]
         values = [each for values in inner if isinstance(values, list) for each in values]
 
 
-def _finite(values: np.ndarray) -> np.ndarray:
+def finite(values: np.ndarray) -> np.ndarray:
     """Returns a model's answer. Raises ServingError if it has NaN or infinity, which JSON does not know."""
     finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if not finite.all():
@@ -169,21 +178,32 @@ def _usage(outputs: Arrays) -> dict[str, int]:
     return {"prompt_tokens": tokens, "total_tokens": tokens}
 
 
-def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
-    signature = _signature(model, _EMBEDS)
-    fields = _read(document, _EMBEDDINGS, "input")
-    texts, encoding, size = fields["input"], fields["encoding_format"] or "float", fields["dimensions"]
-    if encoding not in ("float", "base64"):
-        raise _wrong("encoding_format", encoding, "float or base64")
+def embedding_of(signature: Signature, size: int | None) -> str:
+    """Finds the output with vectors of a size; None: whole ones."""
     vectors = {name: spec.shape or () for name, spec in signature.outputs.items() if name.startswith("embedding")}
     sizes = {shape[-1]: name for name, shape in vectors.items() if len(shape) == 2}
     output = "embedding" if size is None else sizes.get(size)
     if output is None:
         known = ", ".join(map(str, sizes))
-        raise _wrong("dimensions", size, f"{known} (export_serving(dimensions=...) adds sizes that the model has)")
+        raise wrong("dimensions", size, f"{known} (export_serving(dimensions=...) adds sizes that the model has)")
+    return output
+
+
+def check_direction(fields: Mapping[str, Any]) -> None:
+    if (direction := fields.get("truncation_direction")) and direction.lower() != "right":
+        raise wrong("truncation_direction", direction, "Right: the model keeps the beginning of long texts")
+
+
+def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
+    signature = signature_of(model, EMBEDS)
+    fields = read_fields(document, _EMBEDDINGS, "input")
+    texts, encoding = fields["input"], fields["encoding_format"] or "float"
+    if encoding not in ("float", "base64"):
+        raise wrong("encoding_format", encoding, "float or base64")
+    output = embedding_of(signature, fields["dimensions"])
 
     def to_document(outputs: Arrays) -> dict[str, Any]:
-        vectors = _finite(outputs[output])
+        vectors = finite(outputs[output])
         if encoding == "base64":
             values = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
         else:
@@ -191,31 +211,31 @@ def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
         data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]
         return {"object": "list", "data": data, "model": model.name, "usage": _usage(outputs)}
 
-    return Prediction(signature, {"text": _texts("input", [texts] if isinstance(texts, str) else texts)}, to_document)
+    return Prediction(signature, {"text": as_texts("input", texts)}, to_document)
 
 
-def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
-    signature = _signature(model, _RERANKS)
+def parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
+    signature = signature_of(model, RERANKS)
     is_tei = "texts" in document
     name, score = ("texts", "score") if is_tei else ("documents", "relevance_score")
-    fields = _read(document, _TEI if is_tei else _RERANK, "query", name)
+    fields = read_fields(document, _TEI if is_tei else _RERANK, "query", name)
     top, documents = fields.get("top_n"), fields[name]
     if top is not None and top < 1:
-        raise _wrong("top_n", top, "1 or more")
-    if fields.get("raw_scores"):
-        raise _wrong("raw_scores", True, "false: the model has one kind of score")
+        raise wrong("top_n", top, "1 or more")
+    is_raw = fields.get("raw_scores") or False
+    if is_raw and "logit" not in signature.outputs:
+        raise wrong("raw_scores", True, "false: an old export has no logits")
     most = model.most_tokens if fields.get("truncate") is False else None
     if fields.get("truncate") is False and most is None:
-        raise _wrong("truncate", False, "true: the model truncates long texts")
+        raise wrong("truncate", False, "true: the model truncates long texts")
     if fields.get("return_documents"):
         _check_returnable(documents)
-    if (direction := fields.get("truncation_direction")) and direction.lower() != "right":
-        raise _wrong("truncation_direction", direction, "Right: the model keeps the beginning of long texts")
+    check_direction(fields)
     texts = [each["text"] if isinstance(each, dict) and "text" in each else each for each in documents]
-    query = _texts("query", [fields["query"]])
+    query = as_texts("query", fields["query"])
     if len(query[0]) * len(texts) > MAX_BYTES:
         raise invalid_argument(f"the query, once for each of {len(texts)} {name}, is over {MAX_BYTES} bytes", "query")
-    pairs = {"text": np.repeat(query, len(texts)), "text_pair": _texts(name, texts)}
+    pairs = {"text": np.repeat(query, len(texts)), "text_pair": as_texts(name, texts)}
 
     def to_document(outputs: Arrays) -> Any:
         longest = int(outputs["token_count"].argmax())
@@ -225,7 +245,7 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
                 "truncate: true lets the model cut them",
                 field="truncate",
             )
-        scores = to_lists(_finite(outputs["score"]))
+        scores = to_lists(finite(outputs["logit" if is_raw else "score"]))
         order = outputs.get("logit", outputs["score"])  # old exports have scores only, of which high ones are equal
         best = np.argsort(-order, kind="stable")[:top].tolist()
         results = [{"index": index, score: scores[index]} for index in best]

@@ -182,9 +182,10 @@ class Versions:
 
 
 class Models:
-    """The served models, by name."""
+    """The served models, by name; `limits` are those that text-embeddings-inference tells its clients."""
 
-    def __init__(self, directories: Mapping[str, Path]) -> None:
+    def __init__(self, directories: Mapping[str, Path], limits: Mapping[str, int]) -> None:
+        self.limits = limits
         self.by_name = {name: Versions(directory, name) for name, directory in directories.items()}
 
     async def load_first(self) -> list[str]:

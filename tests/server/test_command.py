@@ -25,7 +25,7 @@ def fails(*arguments):
 
 
 OPTIONS = "--port 1 --rest-port 2 --host ::1 --model-name bert --max-batch 3 --no-batching --queue 4 --timeout 5.5 "
-OPTIONS += "--log-requests"
+OPTIONS += "--log-requests --api-key s3cret"
 
 
 def test_options(tmp_path, monkeypatch):
@@ -39,8 +39,17 @@ def test_options(tmp_path, monkeypatch):
         assert invoke("serve", directory, *options.split()).output == "ready\n"
     assert asked == [
         run.Settings({"toy": directory}, "127.0.0.1", 8500, 8501, 16, True, 1024, timeout=30, log_requests=False),
-        run.Settings({"bert": directory}, "::1", 1, 2, 3, False, 4, timeout=5.5, log_requests=True),
+        run.Settings({"bert": directory}, "::1", 1, 2, 3, False, 4, timeout=5.5, log_requests=True, api_key="s3cret"),
     ]
+    assert "s3cret" not in repr(asked)
+    monkeypatch.setenv("KERAS_BERT_API_KEY", "0ther")
+    invoke("serve", directory)
+    assert asked.pop().api_key == "0ther"
+    for key in ("", "s3 cret", "s3cret\n", "clé"):
+        message = invoke("serve", directory, "--api-key", key, exit_code=2).stderr
+        assert_names(message, "API key", "header")
+        assert not key or key not in message
+    assert not asked[2:]
 
 
 def test_exports_alone_have_no_port_for_grpc(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 import requests
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, SignatureDefMap
 
+from keras_bert import BertSparseEncoder
 from keras_bert import server as server_package
 from keras_bert.runtimes import export_onnx, export_openvino
 from keras_bert.saved_model import export_serving
@@ -71,6 +72,17 @@ OPENVINO = ["vectors", "scores"]  # of the cases: what differs is the runtime's 
 ASKED = [*small.TEXTS, "the [MASK] was good", "good " * 60]
 
 
+# Requests of text-embeddings-inference, of which a task answers some.
+TEI = [(path, {"inputs": each}) for path in ("/embed", "/embed_sparse", "/tokenize", "") for each in (ASKED, ASKED[0])]
+TEI += [("/decode", {"ids": [[2, 50, 60, 3], [4]]})]
+TEI += [("/similarity", {"inputs": {"source_sentence": "a", "sentences": ASKED}})]
+TEI += [
+    (path, {"inputs": each}) for path in ("", "/predict") for each in (ASKED[:2], [ASKED[:2]], [[x] for x in ASKED])
+]
+TASKS = {"BertSentenceEncoder": ["/embed", "/similarity", ""], "BertSparseEncoder": ["/embed_sparse", ""]}
+TASKS |= {each: ["/predict"] for each in ("BertClassifier", "BertTokenClassifier")}
+
+
 def close_to(value):
     """The same JSON, but for numbers, which differ by up to 1e-4."""
     if isinstance(value, dict):
@@ -122,6 +134,25 @@ def test_an_export_answers_requests_as_the_saved_model_does(start, tmp_path, nam
         if codes[0] == 200:
             same = json.loads(json.dumps(found).replace('"exported"', '"saved"'))
             assert same == close_to(expected)
+    answered = []
+    for path, body in TEI:
+        codes, expected, found = ask_both(server, f"/v1/models/{{}}{path}", **body)
+        assert codes[0] == codes[1]
+        answered += [path] * (codes[0] == 200)
+        assert json.loads(json.dumps(found).replace("exported", "saved")) == close_to(expected)
+    assert {*answered} >= {"/tokenize", "/decode", *TASKS.get(type(model).__name__, ())}
+    if hasattr(model, "entities"):  # the last one
+        names = {"entity_group": "label", "score": "probability", "word": "text", "start": "start", "end": "end"}
+        entities = [
+            [{name: each[ours] for name, ours in names.items()} for each in row] for row in model.entities(ASKED)
+        ]
+        assert any(entities)
+        assert found == close_to(entities)
+    if isinstance(model, BertSparseEncoder):
+        texts = model.preprocessor.tokenizer.vocabulary
+        _, rows, _ = ask_both(server, "/v1/models/{}/embed_sparse", inputs=ASKED)
+        weights = [{texts[each["index"]]: each["value"] for each in row} for row in rows]
+        assert weights == close_to(model.encode(ASKED, progress=False))
 
 
 # Nothing of the machine that only TensorFlow needs, nor the other backends of Keras.
@@ -171,6 +202,8 @@ def test_exports_are_served_where_tensorflow_is_not(start_process, tmp_path):
     scores = models["ranks"].score([texts[0]] * 2, texts)
     assert {each["index"]: pytest.approx(each["score"], abs=1e-4) for each in answer} == dict(enumerate(scores))
     samples = server.samples()
+    assert samples["keras_bert_tokenization_seconds_count", "versions"] == 1
+    assert samples["keras_bert_tokenization_seconds_sum", "versions"] > 0
     assert samples["keras_bert_requests_total", "OK", "predict", "versions", "http"] == 1
     assert server.terminate() == 0
     assert server.log[-1].endswith("stopped; requests answered: 3")

@@ -29,17 +29,31 @@ GOOD = [
     {"signature_name": "scaled", "instances": [{"x": [1, 2], "scale": 3}]},
     {"signature_name": "text", "instances": ["a", {"b64": "YQ=="}]},
 ]
+URLS = ["", "/embed", "/embed_sparse", "/predict", "/rerank", "/similarity", "/tokenize", "/decode", "/v1/embeddings"]
+FIELDS = [
+    "inputs",
+    "model",
+    "ids",
+    "query",
+    "texts",
+    "parameters",
+    "truncate",
+    "prompt_name",
+    "normalize",
+    "dimensions",
+]
+FIELDS += ["source_sentence", "sentences", "raw_scores", "input", "documents"]
 METHODS = ["Predict", "Classify", "Regress", "GetModelMetadata", "MultiInference", "NoSuchMethod"]
 
 
-def tree(chance, depth=0):
+def tree(chance, depth=0, names=INPUTS):
     """Any JSON value."""
     kind = chance.random()
     if depth > 4 or kind < 0.4:
         return chance.choice(SCALARS)
     if kind < 0.7:
-        return [tree(chance, depth + 1) for _ in range(chance.randrange(4))]
-    return {chance.choice(INPUTS): tree(chance, depth + 1) for _ in range(chance.randrange(4))}
+        return [tree(chance, depth + 1, names) for _ in range(chance.randrange(4))]
+    return {chance.choice(names): tree(chance, depth + 1, names) for _ in range(chance.randrange(4))}
 
 
 def damaged(chance, data):
@@ -64,6 +78,10 @@ def send_http(chance, server):
         body, headers = gzip.compress(body), {"Content-Encoding": chance.choice(["gzip", "br", "deflate", "x"])}
     if chance.random() < 0.5:
         body = damaged(chance, body)
+    elif chance.random() < 0.5:
+        fields = {chance.choice(FIELDS): tree(chance, 2, FIELDS) for _ in range(3)}
+        asked = chance.choice([fields, {"inputs": ["1", "2"]}, {"inputs": ["1"]} | fields])
+        return requests.post(server.root + chance.choice(URLS), json.dumps(asked), timeout=HANGS)
     which = chance.choice(["", "", "/versions/1", f"/versions/{10 ** chance.randrange(4000)}", "/labels/%ff", "/%00"])
     verb = chance.choice([":predict", ":predict", ":classify", ":regress", ":PREDICT", "", "/metadata", ":%70redict"])
     method = chance.choice(["POST"] * 8 + ["GET", "PUT", "HEAD", "OPTIONS"])

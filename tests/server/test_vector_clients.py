@@ -9,9 +9,11 @@ import pytest
 import requests
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
+from keras_bert.engines.loading import Reading
 from keras_bert.saved_model import export_serving
-from keras_bert.server import vector_clients
+from keras_bert.server import text_embeddings, vector_clients
 from keras_bert.server.errors import ServingError
+from keras_bert.server.model import Model
 from keras_bert.server.saved_model import SavedModel
 
 from ..support import small
@@ -63,6 +65,12 @@ def error(response):
     assert list(response.json()) == ["error"]
     assert sorted(fields) == ["code", "message", "param", "type"]
     return response.status_code, fields
+
+
+def tei_error(response):
+    """The status and the fields of an error of text-embeddings-inference's form."""
+    assert list(response.json()) == ["error", "error_type"]
+    return response.status_code, response.json()["error_type"], response.json()["error"]
 
 
 def tokens_read(model, *columns):
@@ -222,7 +230,6 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(150), [])
         ("rerank", RETURN | {"documents": [{"text": "b", "\ud800": 1}]}, 400, None, ["surrogate"]),
         ("rerank", RANK | {"top_n": 0}, 400, "top_n", ["0", "1 or more"]),
         ("rerank", RANK | {"query": "a" * 2**18, "documents": ["b"] * 65}, 400, "query", ["65", "16777216"]),
-        ("rerank", TEI | {"raw_scores": True}, 400, "raw_scores", ["true", "false"]),
         (
             "rerank",
             TEI | {"truncate": False, "texts": ["b", "b " * 99]},
@@ -240,10 +247,170 @@ def test_requests_that_are_wrong(server, path, body, status, param, words):
     assert_names(fields["message"], *words)
 
 
+NAMES = ["", "/v1/models/vectors", "/v1/models/topics", "/v1/models/ranks"]
+CODES = {"validation": 422, "empty": 400, "backend": 424}
+PAIR, SIMILAR, IDS = ["a", "b"], {"source_sentence": "a", "sentences": ["b"]}, {"ids": [5]}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "body", "kind", "words"),
+    [
+        (0, "embed", [], "validation", ["JSON object"]),
+        (0, "embed", {}, "validation", ["lacks inputs"]),
+        (0, "embed", {"inputs": []}, "empty", ["inputs", "at least one"]),
+        (0, "embed", {"inputs": {}}, "validation", ["inputs is an object", "list of strings"]),
+        (0, "embed", {"inputs": [[1, 2]]}, "validation", ["token ids"]),
+        (0, "embed", {"inputs": "\ud800"}, "validation", ["surrogate"]),
+        (0, "embed", {"inputs": "a", "model": 1}, "validation", ["model is 1"]),
+        (0, "embed", {"inputs": "a", "input_type": "query"}, "validation", ["input_type", "normalize"]),
+        (0, "embed", {"inputs": "a", "normalize": 1}, "validation", ["normalize is 1", "true or false"]),
+        (0, "embed", {"inputs": "a", "dimensions": 7}, "validation", ["dimensions is 7", "8", "32"]),
+        (0, "embed", {"inputs": "a", "prompt_name": "story"}, "validation", ['"story"', "query"]),
+        (0, "embed", {"inputs": "a", "truncation_direction": "left"}, "validation", ["left", "Right"]),
+        (0, "embed", {"inputs": ["a", "b " * 99], "truncate": False}, "validation", ["inputs[1]", "24", "truncate"]),
+        (2, "embed", {"inputs": "a"}, "backend", ["topics is no sentence encoder"]),
+        (2, "embed_sparse", {"inputs": "a"}, "backend", ["topics is no sparse encoder"]),
+        (3, "", {"inputs": "a"}, "backend", ["ranks is no sentence encoder or sparse encoder or classifier"]),
+        (0, "similarity", {"inputs": "a"}, "validation", ["inputs", "an object"]),
+        (0, "similarity", {"inputs": SIMILAR | {"sentences": []}}, "empty", ["sentences"]),
+        (0, "similarity", {"inputs": SIMILAR | {"sentences": [1]}}, "validation", ["sentences[0] is 1"]),
+        (0, "similarity", {"inputs": SIMILAR, "parameters": {"normalize": True}}, "validation", ["normalize"]),
+        (0, "predict", {"inputs": []}, "empty", ["inputs"]),
+        (0, "predict", {"inputs": PAIR}, "validation", ["inputs is a list", "one string"]),
+        (0, "predict", {"inputs": [["a"], PAIR]}, "validation", ["inputs[1] is a list", "one string"]),
+        (0, "predict", {"inputs": [["a"], "b"]}, "validation", ['inputs[1] is "b"', "is a batch"]),
+        (0, "predict", {"inputs": [["a"], [1]]}, "validation", ["inputs[1][0] is 1"]),
+        (0, "predict", {"inputs": "a", "raw_scores": True}, "validation", ["raw_scores", "probabilities only"]),
+        (0, "predict", {"inputs": "a", "parameters": {"top_k": 0}}, "validation", ["top_k is 0"]),
+        (0, "predict", {"inputs": "a", "parameters": {"x": 0}}, "validation", ["x is not supported", "top_k"]),
+        (0, "rerank", TEI | {"texts": []}, "empty", ["texts"]),
+        (0, "rerank", TEI | {"texts": ["b " * 99], "truncate": False}, "validation", ["texts[0]", "truncate: true"]),
+        (3, "rerank", {"query": "a"}, "validation", ["lacks"]),
+        (0, "tokenize", {"inputs": "a"}, "validation", ["names no model", "vectors, ranks, topics"]),
+        (1, "tokenize", {"inputs": "a", "add_special_tokens": "no"}, "validation", ["add_special_tokens"]),
+        (1, "decode", {"ids": []}, "empty", ["ids"]),
+        (1, "decode", {"ids": [1, 99_999]}, "validation", ["ids is 99999", "0 to 167"]),
+        (1, "decode", {"ids": [[1], True]}, "validation", ["ids[1] is true", "a batch"]),
+        (1, "decode", {"ids": [[1], [True]]}, "validation", ["ids is true"]),
+    ],
+)
+def test_requests_of_text_embeddings_inference_that_are_wrong(server, name, path, body, kind, words):
+    status, found, message = tei_error(post(server, f"{NAMES[name]}/{path}", body))
+    assert (status, found) == (CODES[kind], kind)
+    assert_names(message, *words)
+
+
+def test_text_embeddings_inference(server, models, vectors):
+    def ask(path, name="vectors", **body):
+        return post(server, f"/v1/models/{name}/{path}", body).json()
+
+    def scored(predictions):
+        return {each["label"]: pytest.approx(each["score"], abs=1e-5) for each in predictions}
+
+    np.testing.assert_allclose(ask("embed", inputs=TEXTS, normalize=False), vectors, rtol=0, atol=1e-6)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(ask("embed", inputs=TEXTS, prompt_name="query"), unit, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ask("", inputs=TEXTS[0]), unit[:1], rtol=0, atol=1e-6)
+    short = vectors[:, :8] / np.linalg.norm(vectors[:, :8], axis=1, keepdims=True)
+    np.testing.assert_allclose(ask("embed", inputs=TEXTS, dimensions=8, truncate=True), short, rtol=0, atol=1e-6)
+    asked = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}
+    for path in ("similarity", ""):
+        np.testing.assert_allclose(ask(path, inputs=asked, parameters={}), unit[1:] @ unit[0], rtol=0, atol=1e-5)
+
+    probabilities = models["topics"].predict(TEXTS, verbose=0)
+    expected = [dict(zip(["good", "bad"], row, strict=True)) for row in np.exp(probabilities)]
+    expected = [{label: value / sum(row.values()) for label, value in row.items()} for row in expected]
+    assert [scored(row) for row in ask("predict", "topics", inputs=[[text] for text in TEXTS])] == expected
+    assert scored(found := ask("predict", "topics", inputs=TEXTS[0])) == expected[0]
+    assert found == sorted(found, key=lambda each: -each["score"])
+    assert ask("", "topics", inputs=TEXTS[0], parameters={"top_k": 1}) == [found[:1]]
+
+    logits = models["ranks"].predict(([QUERY] * 3, PASSAGES), verbose=0).ravel()
+    results = post(server, "/rerank", {"query": QUERY, "texts": PASSAGES, "raw_scores": True}).json()
+    np.testing.assert_allclose([each["score"] for each in results], sorted(logits, reverse=True), atol=1e-4)
+    assert results[0]["score"] > 1
+
+    info = requests.get(f"{server.root}/v1/models/topics/info", timeout=HANGS).json()
+    assert info["model_type"]["classifier"]["id2label"] == {"0": "good", "1": "bad"}
+    assert (info["model_id"], info["max_input_length"], info["max_batch_requests"]) == ("topics", 24, 16)
+
+
+def test_tokens_are_those_of_the_graph(server, models):
+    tokenizer = models["vectors"].preprocessor.tokenizer
+    for prompt in ("", "you ask: "):
+        body = {"inputs": TEXTS, "model": "vectors", "add_special_tokens": bool(prompt)}
+        rows = post(server, "/tokenize", body).json()
+        ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(TEXTS))
+        if prompt:
+            assert [(row[0]["text"], row[-1]["text"]) for row in rows] == [("[CLS]", "[SEP]")] * len(TEXTS)
+            assert all(each["special"] and each["start"] is None for row in rows for each in (row[0], row[-1]))
+            rows = [row[1:-1] for row in rows]
+        for text, row, *expected in zip(TEXTS, rows, ids, starts, ends, strict=True):
+            assert [[each[name] for each in row] for name in ("id", "start", "stop")] == expected
+            spans = [text.encode()[start:end].decode() for start, end in zip(*expected[1:], strict=True)]
+            assert [each["text"] for each in row] == spans
+    words = "the film was watching you"
+    (row,) = post(server, "/tokenize", {"inputs": words, "model": "vectors"}).json()
+    ids = [each["id"] for each in row]
+    assert post(server, "/decode", {"ids": ids, "model": "vectors"}).json() == [words]
+    whole = {"ids": [ids], "skip_special_tokens": False, "model": "vectors"}
+    assert post(server, "/decode", whole).json() == [f"[CLS] {words} [SEP]"]
+
+
+def test_hugging_face_s_client_gets_what_the_models_answer(server, models, vectors):
+    hub = pytest.importorskip("huggingface_hub")
+    client = hub.InferenceClient(model=f"{server.root}/v1/models/vectors", token="none")
+    np.testing.assert_allclose(client.feature_extraction(TEXTS, normalize=False), vectors, rtol=0, atol=1e-6)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    similar = client.sentence_similarity(TEXTS[0], TEXTS[1:])
+    np.testing.assert_allclose(similar, unit[1:] @ unit[0], rtol=0, atol=1e-5)
+    for url in ("/predict", "/v1/models/topics"):
+        best, other = hub.InferenceClient(model=f"{server.root}{url}").text_classification(TEXTS[0])
+        answer = models["topics"].classify(TEXTS[0])
+        assert (best.label, best.score) == (answer["label"], pytest.approx(answer["probability"], abs=1e-5))
+        assert other.score == pytest.approx(1 - best.score, abs=1e-5)
+    with pytest.raises(hub.errors.HfHubHTTPError, match="truncation_direction"):
+        client.feature_extraction("a", truncation_direction="left")
+
+
+PROMPTS = {"prompts": {"query": "you ask: ", "": ""}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "expected"),
+    [
+        (PROMPTS, None, ""),
+        (PROMPTS, "query", "you ask: "),
+        (PROMPTS | {"default_prompt": "query"}, "query", ""),
+        (PROMPTS | {"default_prompt": "query"}, "", ["prompt_name", "query", "default_prompt=''"]),
+        (PROMPTS | {"include_prompt": False}, "query", ["prompt_name", "none", "default_prompt='query'"]),
+        (PROMPTS, "story", ["story", "query"]),
+        ({"prompts": None}, "story", ["story", "no prompts"]),
+    ],
+)
+def test_a_prompt_is_put_before_texts_if_the_export_puts_none(settings, name, expected):
+    model = Model()
+    model.reading = Reading(settings, None, None)
+    if isinstance(expected, str):
+        assert text_embeddings._prompt(model, name) == expected
+    else:
+        with error_names(ServingError, *expected):
+            text_embeddings._prompt(model, name)
+
+
 def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy_versions, start):
     assert len(post(server, "/v1/embeddings", {"input": "a"}).json()["data"]) == 1
-    _, fields = error(post(start(toy_versions), "/rerank", TEI))
+    assert (
+        post(server, "/embed", {"inputs": "a"}).json() == post(server, "", {"inputs": "a", "model": "vectors"}).json()
+    )
+    toy = start(toy_versions)
+    _, fields = error(post(toy, "/rerank", RANK))
     assert_names(fields["message"], "names no model", "there is no reranker")
+    assert_names(tei_error(post(toy, "/rerank", TEI))[2], "names no model", "there is no reranker")
+    assert_names(tei_error(post(toy, "/tokenize", {"inputs": "a"}))[2], "toy", "export it again")
+    assert post(toy, "/embed", {"inputs": ["7", "0"]}).json() == [[1.0], [0.0]]
+    assert post(toy, "/embed", {"inputs": ["7", "0"], "normalize": False}).json() == [[7.0], [0.0]]
+    assert_names(tei_error(post(server, "", {"inputs": "a"}))[2], "names no model", "vectors, topics")
 
 
 def test_answers_that_json_cannot_hold_are_errors(toy_model):
@@ -278,7 +445,8 @@ def test_prometheus_and_the_log_are_told_of_requests(start, toy_versions):
         ):
             assert samples[("keras_bert_requests_total", *labels)] == 1
             assert samples[("keras_bert_request_seconds_count", *labels[1:])] == 1
-        assert samples["keras_bert_batch_rows_count", "toy"] == 2
+        for name in ("keras_bert_batch_rows", "keras_bert_queue_seconds", "keras_bert_inference_seconds"):
+            assert samples[f"{name}_count", "toy"] == 2
         assert samples["keras_bert_batch_rows_sum", "toy"] == 4
         assert samples["keras_bert_version", "toy", "AVAILABLE", "1"] == 1
     logged = [line.partition(",")[0] for line in server.log if " ms" in line]

@@ -5,6 +5,7 @@ The export is none of a runtime's: `Export` stands for the models that `keras_be
 
 import functools
 import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,10 @@ from keras_bert.engines import loading
 from keras_bert.engines.models import RuntimeModel
 from keras_bert.engines.signature import Signature, Spec
 from keras_bert.server import exported, saved_model
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+from keras_bert.text.arrays.tokenizer import ArrayTokenizer
+
+from ..support import small
 
 
 def _floats(*shape):
@@ -195,14 +200,23 @@ def _signatures() -> dict[str, Signature]:
     return found
 
 
+@functools.cache
+def _tokenizer() -> ArrayTokenizer:
+    with tempfile.TemporaryDirectory() as folder:
+        return ArrayPreprocessor.from_preset(small.write_preset(Path(folder))).tokenizer
+
+
 class Export:
     """The model that `load` returns."""
+
+    settings, labels = {"pooling": "mean"}, None
 
     def __init__(self, directory: Path) -> None:
         if (directory / "onnx/model.onnx").read_text() != "toy":
             raise ValueError(f"{directory}/onnx/model.onnx is damaged")
         self.factor = np.float32((directory / "onnx/model.onnx.data").read_text())
         self.signatures = _signatures()
+        self.preprocessor = ArrayPreprocessor(_tokenizer())
 
     def serve(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if signature == "serving_default":

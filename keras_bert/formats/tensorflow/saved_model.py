@@ -55,6 +55,7 @@ from keras_bert.task_table import HEADS, OF_HEAD
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
+TEXTS = "assets.extra/keras_bert"  # of `export_serving`: the task's settings, and its tokenizer
 # TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
 # FastBertNormalize since 2.11.
 TEXT_OPS = {

@@ -184,17 +184,26 @@ class Storable(LowPrecision, FreezesLayers):
 
     def saved(self) -> Saved:
         """Makes the value that presets hold."""
-        ranges, settings, rows = ranges_of_weights(self._ranges, self.encoder), self.settings(), {}
+        ranges = ranges_of_weights(self._ranges, self.encoder)
         weights = _parts(self)
         for part in self.PARTS:
             weights[part.name] = {each.name: keras.ops.convert_to_numpy(each) for each in part.weights(self) or []}
+        return dataclasses.replace(
+            self.saved_settings(),
+            weights={name: each for name, each in weights.items() if each},
+            extra={} if ranges is None else {int8_ranges.FILE: int8_ranges.to_arrays(ranges)},
+        )
+
+    def saved_settings(self) -> Saved:
+        """Makes `saved()` without weights."""
+        settings, rows = self.settings(), {}
         if self.preprocessor is not None:
             rows = {name: getattr(self.preprocessor, name) for name in _ROWS}
             if self.preprocessor.tokenizer.special_tokens_in_text and not self.READS_SPECIAL_TOKENS:
                 rows["special_tokens_in_text"] = True
         return Saved(
             self.encoder.config,
-            {name: each for name, each in weights.items() if each},
+            {},
             type(self).__name__,
             self.LIBRARY,
             settings,
@@ -202,7 +211,6 @@ class Storable(LowPrecision, FreezesLayers):
             preprocessor=rows,
             max_length=None if self.preprocessor is None else self.preprocessor.longest,
             tokenizer=self.preprocessor,
-            extra={} if ranges is None else {int8_ranges.FILE: int8_ranges.to_arrays(ranges)},
         )
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:

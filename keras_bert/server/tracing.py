@@ -1,0 +1,30 @@
+"""Traces of HTTP's requests by OpenTelemetry, if it is installed and an endpoint for them is set."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+_PACKAGES = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http opentelemetry-instrumentation-aiohttp-server"
+
+_log = logging.getLogger(__name__)
+
+
+def start() -> None:
+    """Makes applications of aiohttp from now on send traces. The process sends the last ones when it exits."""
+    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        return
+    os.environ.setdefault("OTEL_SERVICE_NAME", "keras-bert")
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.instrumentation.aiohttp_server import AioHttpServerInstrumentor  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        _log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, but %s: no traces; pip install %s", error, _PACKAGES)
+        return
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    AioHttpServerInstrumentor().instrument()
