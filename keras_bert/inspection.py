@@ -401,6 +401,8 @@ def _add_operations(found: Inspection, model: Any) -> None:
     special = sorted(each for each in kinds if each in saved_model.TEXT_OPS or each.startswith("_Mkl"))
     listed = f"; of TensorFlow Text or oneDNN: {_some(special)}" * bool(special)
     found.facts["operations"] = f"{counted(kinds, 'kind')}{listed}"
+    if libraries := saved_model.libraries_of(kinds):
+        found.facts["libraries"] = f"{', '.join(libraries)}: programs in other languages load them"
     for found_kinds, words in (
         (kinds & _UNSAFE, "TensorFlow Text before 2.21.1 reads outside of its memory in {}"),
         ({each for each in kinds if ">" in each and not each.startswith("TFText>")}, "TensorFlow does not have its {}"),
