@@ -30,6 +30,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/python .ci/release.py
 
 # Warnings are errors: a name, a link or an include that is no longer right ends it.
 docs: $(VENV)/installed-docs

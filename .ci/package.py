@@ -3,7 +3,8 @@ then its extras, into a new environment; and runs README's ten lines and the com
 an export answers in an environment without TensorFlow.
 
 Run by any Python that can make an environment: `python3 .ci/package.py`. Other Pythons, `python3 .ci/package.py
-python3.10`, get the wheel, the ten lines and the command, without the extras. Nothing is left behind.
+python3.10`, get the wheel, the ten lines and the command, without the extras. Nothing is left behind but both
+distributions, in the folder that DIST names.
 """
 
 import os
@@ -39,10 +40,11 @@ def main() -> None:
 def build(work: Path) -> Path:
     """The wheel, made of the source distribution in an environment of its own: nothing else can get into it."""
     python = new_environment(work / "builder")
-    pip(python, "install", "build")
-    run(python, "-m", "build", "--outdir", work / "dist", ROOT)
-    (wheel,) = (work / "dist").glob("*.whl")
-    (source,) = (work / "dist").glob("*.tar.gz")
+    pip(python, "install", "build", "twine")
+    dist = Path(os.environ.get("DIST", work / "dist")).absolute()
+    run(python, "-m", "build", "--outdir", dist, ROOT)
+    (wheel,), (source,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    run(python, "-m", "twine", "check", "--strict", wheel, source)
     assert wheel.name.split("-")[1] == source.name.split("-")[1].removesuffix(".tar.gz"), (wheel, source)
     return wheel
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 
 from sphinx.util.inspect import stringify_signature
 
@@ -92,6 +93,15 @@ def _docstring(app, what, name, obj, options, lines):
     lines[:] = _with_lists(lines)
 
 
+def _with_badges(app, name, source):
+    """The notebooks' table, with a link to open each on Colab, where GitHub builds this and so has the notebooks."""
+    if name == "notebooks" and (repository := os.environ.get("GITHUB_REPOSITORY")):
+        place = f"https://colab.research.google.com/github/{repository}/blob/main/examples/notebooks"
+        badge = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+        source[0] = re.sub(r"^\| `(\w+)` \|", rf"| `\1` {badge}({place}/\1.ipynb) |", source[0], flags=re.MULTILINE)
+
+
 def setup(app):
+    app.connect("source-read", _with_badges)
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon's

@@ -401,6 +401,8 @@ def _add_operations(found: Inspection, model: Any) -> None:
     special = sorted(each for each in kinds if each in saved_model.TEXT_OPS or each.startswith("_Mkl"))
     listed = f"; of TensorFlow Text or oneDNN: {_some(special)}" * bool(special)
     found.facts["operations"] = f"{counted(kinds, 'kind')}{listed}"
+    if libraries := saved_model.libraries_of(kinds):
+        found.facts["libraries"] = f"{', '.join(libraries)}: programs in other languages load them"
     for found_kinds, words in (
         (kinds & _UNSAFE, "TensorFlow Text before 2.21.1 reads outside of its memory in {}"),
         ({each for each in kinds if ">" in each and not each.startswith("TFText>")}, "TensorFlow does not have its {}"),
@@ -505,12 +507,14 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
         found.commands.append("pip install tf_keras")
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
         return
-    is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+    needed = [name for name in ("keras_bert", "keras_hub") if any(each.startswith(name) for each, _ in classes)]
     if not custom and not programs:
-        found.loads_as.append("keras.saving.load_model" + ", after import keras_bert" * is_ours)
+        found.loads_as.append("keras.saving.load_model" + f", after import {', '.join(needed)}" * bool(needed))
     if not custom:
         load = f"keras.saving.load_model({found.handle!r}{', safe_mode=False' * bool(programs)})"
-        found.commands.append(f"in Python: import keras{', keras_bert' * is_ours}; model = {load}")
+        found.commands.append(f"in Python: import {', '.join(['keras', *needed])}; model = {load}")
+    if "keras_hub" in needed:
+        found.commands.append('with it, model.save_to_preset("new") writes a preset; then: keras-bert inspect new')
 
 
 def _classes_in(config: Any) -> list[tuple[str, str]]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import json
 import os
 import pty
+import shutil
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +24,7 @@ import pytest
 
 from keras_bert import presets
 
-from .support.data import SHARED_DATA
+from .support.data import ROOT, SHARED_DATA
 from .support.processes import start_command
 
 if TYPE_CHECKING:
@@ -153,6 +156,33 @@ def loaded() -> Callable[[Path], Any]:
     import tensorflow_text  # noqa: F401  the operations of preprocessors
 
     return functools.cache(tf.saved_model.load)
+
+
+@pytest.fixture(scope="session")
+def in_c(tmp_path_factory) -> Callable[[Path, dict[str, list[str]]], dict[str, Any]]:
+    """examples/c/run_export.c, compiled: a SavedModel's directory, columns of texts -> its outputs as tensors."""
+    import tensorflow as tf
+
+    from keras_bert.formats.tensorflow import saved_model
+
+    if missing := [name for name in ("cc", "make") if shutil.which(name) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}, to compile examples/c/run_export.c")
+    program = tmp_path_factory.mktemp("c") / "run_export"
+    make = ["make", "-C", ROOT / "examples/c", f"PYTHON={sys.executable}", f"OUTPUT={program}", "CFLAGS=-Werror"]
+    made = subprocess.run(make, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    packages = Path(tf.__file__).parents[1]
+
+    def run(directory: Path, columns: dict[str, list[str]]) -> dict[str, Any]:
+        graphs = saved_model.read_graphs(directory / "saved_model.pb")
+        libraries = [packages / each for each in saved_model.libraries_of(saved_model.operations(graphs))]
+        texts = [f"{name}={text}" for name, column in columns.items() for text in column]
+        result = subprocess.run([program, directory, *libraries, *texts], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        outputs = map(json.loads, result.stdout.splitlines())
+        return {each["name"]: tf.reshape(tf.constant(each["values"]), each["shape"]) for each in outputs}
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -48,9 +48,12 @@ def _page(name):
 
 
 @pytest.mark.parametrize("name", [_page(name) for name in WITH_CODE])
-def test_page(name, reader):
+def test_page(name, reader, request):
     for package in PACKAGES.get(name, ()):
         pytest.importorskip(package)
+    if name == "guides/other-languages.md":
+        request.getfixturevalue("in_c")  # a compiler, or a reason why not
+        (reader / "examples").symlink_to(ROOT / "examples")
     smaller = reader / "all-MiniLM-L6-v2"
     if name in OF_THE_WHOLE_MODEL:
         smaller.unlink()
@@ -149,21 +152,24 @@ def test_configuration_of_tf_serving_is_what_it_reads():
     assert all(f"/config/{name}" in page for name in files)
 
 
-def test_an_image_is_built_of_what_the_package_needs(tmp_path):
-    """The files that the guide copies make the package, with the extra that it installs, and the command."""
-    page = PAGES["guides/serving.md"].read_text(encoding="utf-8")
-    (image,) = (each for each in re.findall(r"```{code-block} dockerfile\n(.*?)```", page, re.DOTALL) if "pip" in each)
+@pytest.mark.parametrize(("name", "extra"), [("Dockerfile", "serve"), ("Dockerfile.light", None)])
+def test_an_image_is_built_of_what_the_package_needs(name, extra, tmp_path):
+    """The files that it copies, which .dockerignore lets through, make the package, with its extra and the command."""
+    image = (ROOT / name).read_text(encoding="utf-8")
     first, second = re.findall(r"^COPY (.*) /source/(.*)$", image, re.MULTILINE)
+    copied = [*first[0].split(), second[0]]
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {f"!{each}" for each in copied} == {line for line in ignored if line.startswith("!")}
     (tmp_path / "source").mkdir()
-    for name in first[0].split():
-        shutil.copy(ROOT / name, tmp_path / "source")
+    for each in first[0].split():
+        shutil.copy(ROOT / each, tmp_path / "source")
     shutil.copytree(ROOT / second[0], tmp_path / "source" / second[1])
-    extra = re.search(r"'/source\[(\w+)\]'", image)[1]
+    assert re.findall(r"'/source\[(\w+)\]'", image) == ([extra] if extra else [])
     code = "import setuptools.build_meta as build; build.prepare_metadata_for_build_wheel('.')"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "source", check=True, capture_output=True)
     (metadata,) = (tmp_path / "source").glob("*.dist-info")
     assert metadata.name.startswith("keras_bert_models-")
-    assert f"Provides-Extra: {extra}\n" in (metadata / "METADATA").read_text()
+    assert not extra or f"Provides-Extra: {extra}\n" in (metadata / "METADATA").read_text()
     assert "keras-bert = " in (metadata / "entry_points.txt").read_text()
 
 

@@ -155,6 +155,14 @@ def hub_file(path):
     keras.Model(text, HubLayer(str(path.with_name("preprocessor")))(text)).save(path)
 
 
+def archived_keras_hub(path):
+    """What KerasHub's own `save` says of the classes of a model."""
+    model = {"module": "keras_hub.src.models.bert.bert_text_embedder", "class_name": "BertTextEmbedder", "config": {}}
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("config.json", json.dumps(model))
+        file.writestr("metadata.json", '{"keras_version": "3.15.1"}')
+
+
 def keras_2_file(path):
     keras_2 = pytest.importorskip("tf_keras")
     words = keras_2.Input((4,), name="words")
@@ -356,6 +364,11 @@ ROWS = {
         save_ours,
         "keras.saving.load_model, after import keras_bert",
         ["BertClassifier", "import keras, keras_bert; model = keras.saving.load_model("],
+    ),
+    "embedder.keras": (
+        archived_keras_hub,
+        "keras.saving.load_model, after import keras_hub",
+        ["import keras, keras_hub;", "save_to_preset"],
     ),
     "hub.keras": (hub_file, None, ["HubLayer", "trust", "import keras, keras_bert;", "hub.keras', safe_mode=False)"]),
     "whole.h5": (keras_file(DENSE()), "keras.saving.load_model", ["HDF5", "Dense"]),

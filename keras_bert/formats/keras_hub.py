@@ -18,6 +18,7 @@ from keras_bert.presets import PresetFiles
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
 TASK_WEIGHTS = "task.weights.h5"
+TASK = "task.json"
 ASSETS = Path("assets", "tokenizer")
 
 # Class of a tokenizer -> its type in Hugging Face's tokenizer.json.
@@ -41,6 +42,7 @@ _FIXED_VALUES = {
     "BPE": {"sequence_length": None},
     "Unigram": {"sequence_length": None, "add_bos": False, "add_eos": False},
 }
+_POOLINGS = ("mean", "cls", "max")  # of a `TextEmbedder`, with our names
 _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
 # Names of other arrays: the state of dropout's seeds and of the optimizer.
@@ -74,6 +76,21 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     }
     extras = _EXTRAS_OF_ELECTRA if config.family == "electra" else _EXTRAS
     return Checkpoint("keras_hub", config, file, TABLES[config.family], spellings, extras=extras)
+
+
+def embedder_settings(preset: PresetFiles) -> dict[str, Any]:
+    """Reads the settings of a `TextEmbedder`, as the fields of `SentenceSettings`; empty for another preset."""
+    task = preset.json_if_there(TASK, {"class_name": str, "config": dict}) if recognizes(preset) else {}
+    if not task.get("class_name", "").endswith("TextEmbedder"):
+        return {}
+    shape = {"pooling_mode": str, "normalize": bool, "preprocessor": ({"config": {"sequence_length": int}}, None)}
+    path, values = preset.directory / TASK, task["config"]
+    files.check_json(values, shape, path)
+    pooling, normalize, texts = values["pooling_mode"], values["normalize"], values.get("preprocessor")
+    if pooling not in _POOLINGS:
+        raise ValueError(f"{path}: pooling_mode is {pooling!r}; supported are {', '.join(_POOLINGS)}")
+    length = {"max_length": texts["config"]["sequence_length"]} if texts else {}
+    return {"pooling": pooling, "normalize": normalize, "similarity": "cosine" if normalize else "dot", **length}
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:

@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
+from keras_bert.formats import keras_hub
 from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
@@ -109,7 +110,7 @@ class SentenceSettings:
 
 
 def read(preset: PresetFiles) -> SentenceSettings:
-    """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1."""
+    """Reads the settings of a preset, also KerasHub's. Without any (a plain BERT): the mean, of length 1."""
     directory = preset.home
     model = read_options(preset, directory / PROMPTS, _MODEL_SHAPE, KNOWN[PROMPTS])
     if (model_type := model.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
@@ -120,7 +121,7 @@ def read(preset: PresetFiles) -> SentenceSettings:
     modules = _read_modules(preset)
     if not modules:
         refuse_without_modules(preset)
-        return SentenceSettings("mean", length)
+        return SentenceSettings(**{"pooling": "mean", "max_length": length} | keras_hub.embedder_settings(preset))
     if "Normalize" in modules:
         read_options(preset, directory / modules["Normalize"] / _CONFIG, dict, KNOWN["Normalize"], _FIXED_NORMALIZE)
     return SentenceSettings(

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert import files
 from keras_bert.counted import counted
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile
-from keras_bert.formats.tensorflow.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, operations, read_graphs
+from keras_bert.formats.tensorflow.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, libraries_of, operations, read_graphs
 from keras_bert.inference import onednn
 from keras_bert.processors import check_graph
 from keras_bert.saved_model.serving import WARMUP_FILE, versions
@@ -76,8 +76,11 @@ def _check_operations(directory: Path, saved_model: Any) -> str:
     text_count = len(ops & TEXT_OPS)
     counts = f"{counted(ops, 'kind')} of operations, {text_count} of TensorFlow Text"
     if fused := len(ops & set(onednn.OPERATIONS)):
-        return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
-    return f"{counts}: TF Serving has all of them, none needs Python"
+        line = f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
+    else:
+        line = f"{counts}: TF Serving has all of them, none needs Python"
+    libraries = libraries_of(ops)
+    return line + f"; programs in other languages load {', '.join(libraries)}" * bool(libraries)
 
 
 def _check_variables(directory: Path, saved_model: Any) -> str:

@@ -1,10 +1,13 @@
 """KerasHub, live: its presets, read by us, give its numbers."""
 
+import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertEncoder, formats
+from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder, formats
 from keras_bert.tasks import BertMaskedLM
+
+from ..support import small, tokenization
 
 pytestmark = pytest.mark.parity
 
@@ -121,3 +124,31 @@ def test_classifiers_of_strings(models, name, tmp_path):
     ours = BertClassifier.from_preset(tmp_path, labels=["x", "y", "z"])
     texts = ["A fine film.", "films, never", "", "Cafe Café é"]
     np.testing.assert_allclose(ours(texts), theirs.predict(texts, verbose=0), rtol=0, atol=1e-5)
+
+
+def embedder_of_bert(models):
+    tokens = [*small.SPECIAL, *small.LETTERS, *(f"##{letter}" for letter in small.LETTERS), "film"]
+    tokenizer = models.BertTokenizer(vocabulary=tokens, lowercase=True)
+    sizes = {**BACKBONES["Bert"], "vocabulary_size": len(tokens)}
+    preprocessor = models.BertTextEmbedderPreprocessor(tokenizer, sequence_length=8)
+    return models.BertTextEmbedder(models.BertBackbone(**sizes), preprocessor, pooling_mode="cls", normalize=False)
+
+
+def embedder_of_xlm_roberta(models):
+    tokenizer = models.XLMRobertaTokenizer(proto=tokenization.train_xlm_roberta())
+    sizes = {**BACKBONES["XLMRoberta"], "vocabulary_size": tokenizer.vocabulary_size()}
+    preprocessor = models.XLMRobertaTextEmbedderPreprocessor(tokenizer, sequence_length=12)
+    return models.XLMRobertaTextEmbedder(models.XLMRobertaBackbone(**sizes), preprocessor, pooling_mode="max")
+
+
+@pytest.mark.parametrize("make", [embedder_of_bert, embedder_of_xlm_roberta])
+def test_text_embedders(models, make, tmp_path):
+    """As a preset, and as a `.keras` file, which its own library rewrites as one."""
+    model = make(models)
+    randomize(model.backbone)
+    texts = ["a film", "it rained in the night and she read on", ""]
+    expected = np.asarray(model(model.preprocessor(texts)))  # `encode_text` is compiled by XLA, which rounds
+    model.save(tmp_path / "model.keras")
+    keras.saving.load_model(tmp_path / "model.keras").save_to_preset(str(tmp_path / "preset"))
+    ours = BertSentenceEncoder.from_preset(tmp_path / "preset")
+    np.testing.assert_allclose(ours.encode(texts), expected, atol=1e-5)

@@ -91,3 +91,33 @@ def test_sizes_that_no_file_of_its_size_can_hold(tmp_path):
         error_names(ValueError, tmp_path / "model.weights.h5", *words),
     ):
         checkpoint.weights("encoder")
+
+
+def write_task(directory, class_name="BertTextEmbedder", **settings):
+    config = {"pooling_mode": "cls", "normalize": False, "preprocessor": {"config": {"sequence_length": 24}}} | settings
+    (directory / "task.json").write_text(json.dumps({"class_name": class_name, "config": config}))
+
+
+def settings_of(directory):
+    with formats.Preset.open(directory) as preset:
+        found = preset.sentence_settings
+    return found.pooling, found.normalize, found.similarity, found.max_length
+
+
+def test_the_settings_of_a_text_embedder(tmp_path):
+    write_weights(tmp_path, "bert")
+    assert settings_of(tmp_path) == ("mean", True, "cosine", None)
+    write_task(tmp_path)
+    assert settings_of(tmp_path) == ("cls", False, "dot", 24)
+    write_task(tmp_path, "XLMRobertaTextEmbedder", pooling_mode="max", normalize=True, preprocessor=None)
+    assert settings_of(tmp_path) == ("max", True, "cosine", None)
+    write_task(tmp_path, "BertTextClassifier")
+    assert settings_of(tmp_path) == ("mean", True, "cosine", None)
+    for change, words in (
+        ({"pooling_mode": "last"}, ["'last'", "mean, cls, max"]),
+        ({"normalize": "no"}, ["normalize"]),
+        ({"preprocessor": {"config": {"sequence_length": "long"}}}, ["sequence_length"]),
+    ):
+        write_task(tmp_path, **change)
+        with error_names(ValueError, tmp_path / "task.json", *words):
+            settings_of(tmp_path)

@@ -262,21 +262,34 @@ def test_it_serves_what_the_verb_answers(case, model, answers, untraced):
     assert_alike(served, answers.tolist() if isinstance(answers, np.ndarray) else answers)
 
 
+@pytest.fixture(scope="module")
+def version(model, tmp_path_factory):
+    """The directory of its export."""
+    pytest.importorskip("tensorflow_serving.apis")
+    return export_serving(model, tmp_path_factory.mktemp("served"))
+
+
 @pytest.mark.slow
 @of_each_that_serves_answers
-def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path, monkeypatch):
-    pytest.importorskip("tensorflow_serving.apis")
-    export_serving(model, tmp_path)
+def test_a_server_answers_what_the_verb_answers(case, model, version, answers, monkeypatch):
     if case.kind is not BertQuestionAnswerer and "crf" not in case.settings:  # those with most in their graphs
         monkeypatch.setattr(check, "_check_answers", lambda *_: "not asked in a process of its own")
-    assert "TF Serving has all of them" in check.check_serving(tmp_path)[0]
-    signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    assert "TF Serving has all of them" in check.check_serving(version)[0]
+    signature = tf.saved_model.load(version).signatures["serving_default"]
     served = signature(**dict(zip(model.text_names, texts_of(case), strict=True)))
     found = [case.served(row) for row in rows_of(served)]
     assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
     for texts in ([], [""]):
         served = signature(**{name: tf.constant(texts, tf.string) for name in model.text_names})
         assert {len(each) for each in served.values()} == {len(texts)}
+
+
+@pytest.mark.slow
+@of_each_that_serves_answers
+def test_a_program_in_c_answers_what_the_verb_answers(case, model, version, answers, in_c):
+    texts = [column.numpy().astype(str).tolist() for column in texts_of(case)]
+    found = [case.served(row) for row in rows_of(in_c(version, dict(zip(model.text_names, texts, strict=True))))]
+    assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
 
 
 @of_each_network

@@ -56,20 +56,38 @@ from keras_bert.task_table import HEADS, OF_HEAD
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
 TEXTS = "assets.extra/keras_bert"  # of `export_serving`: the task's settings, and its tokenizer
-# TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
-# FastBertNormalize since 2.11.
-TEXT_OPS = {
-    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "FindSourceOffsets",
-    "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "RegexSplitWithOffsets", "RougeL",
-    "SentenceFragments", "SentenceFragmentsV2", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
-    "SentencepieceOp", "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
-    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
-    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets", "TFText>FastSentencepieceDetokenize",
-    "TFText>FastSentencepieceTokenize", "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin",
-    "TFText>OffsetsToBoiseTags", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize",
-    "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
-    "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
+# Library of TensorFlow Text, beside its Python -> those of its operations that TF Serving's binary has (TF Serving's
+# model_servers/BUILD; tensorflow_text's ops_lib; FastBertNormalize since 2.11).
+TEXT_LIBRARIES = {
+    "metrics/_text_similarity_metric_ops.so": {"RougeL"},
+    "ops/_boise_offset_converter.so": {"TFText>BoiseTagsToOffsets", "TFText>OffsetsToBoiseTags"},
+    "ops/_byte_splitter.so": {"TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets"},
+    "ops/_constrained_sequence_op.so": {"ConstrainedSequence"},
+    "ops/_fast_bert_normalizer.so": {"FastBertNormalize"},
+    "ops/_fast_sentencepiece_tokenizer.so": {
+        "TFText>FastSentencepieceDetokenize", "TFText>FastSentencepieceTokenize",
+    },
+    "ops/_fast_wordpiece_tokenizer.so": {"FastWordpieceTokenizeWithOffsets", "TFText>FastWordpieceDetokenize"},
+    "ops/_mst_ops.so": {"MaxSpanningTree"},
+    "ops/_ngrams_op.so": {"TFText>NgramsStringJoin"},
+    "ops/_normalize_ops.so": {"CaseFoldUTF8", "FindSourceOffsets", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap"},
+    "ops/_regex_split_ops.so": {"RegexSplitWithOffsets"},
+    "ops/_sentence_breaking_ops.so": {"SentenceFragments"},
+    "ops/_sentencepiece_tokenizer.so": {
+        "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp", "SentencepieceOp", "SentencepieceStringToIdOp",
+        "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp", "SentencepieceVocabSizeOp",
+    },
+    "ops/_split_merge_from_logits_tokenizer.so": {"TokenizerFromLogits"},
+    "ops/_split_merge_tokenizer.so": {"SplitMergeTokenizeWithOffsets"},
+    "ops/_state_based_sentence_breaker_op.so": {"SentenceFragmentsV2"},
+    "ops/_trimmer_ops.so": {"TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim"},
+    "ops/_unicode_script_tokenizer.so": {"UnicodeScriptTokenizeWithOffsets"},
+    "ops/_utf8_binarize_op.so": {"TFText>Utf8Binarize"},
+    "ops/_whitespace_tokenizer.so": {"WhitespaceTokenizeWithOffsets"},
+    "ops/_whitespace_tokenizer_v2.so": {"TFText>WhitespaceTokenizeWithOffsetsV2"},
+    "ops/_wordpiece_tokenizer.so": {"WordpieceTokenizeWithOffsets"},
 }  # fmt: skip
+TEXT_OPS = set[str]().union(*TEXT_LIBRARIES.values())
 PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that defined them
 # Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
@@ -332,6 +350,12 @@ def operations(model: Any) -> set[str]:
         found |= {node.op for node in nodes(graph)}
         found -= {function.signature.name for function in graph.library.function}
     return found
+
+
+def libraries_of(operations: Collection[str]) -> list[str]:
+    """Lists the libraries of TensorFlow Text, which programs outside of Python load for these operations."""
+    names = (name for name, its in TEXT_LIBRARIES.items() if not its.isdisjoint(operations))
+    return [f"tensorflow_text/python/{name}" for name in names]
 
 
 def _find_activation(preset: PresetFiles, names: Names) -> str:
