@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+# Two threads of NumPy, scikit-learn, Faiss or PyTorch wait for each other in busy loops, where tests run side by side.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | os.environ
+
 from keras_bert import presets
 
 from .support.data import ROOT, SHARED_DATA

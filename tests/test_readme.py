@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import sys
 
 import pytest
 
 from keras_bert.cli import main
 
+from .support import forking
 from .support.data import ROOT
 from .support.pages import blocks, run
 
@@ -50,7 +50,7 @@ def test_the_shell_completes_commands(shell, words, place, completed, monkeypatc
 
 @pytest.mark.slow
 def test_demo():
-    command = [sys.executable, ROOT / "examples" / "demo.py"]
+    command = [forking.commands() / "python", ROOT / "examples" / "demo.py"]
     output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     assert "'I love pizza': [CLS] i love pizza [SEP] [PAD]" in output
     for line in ("input_word_ids  int32 (3, 8)", "input_mask  int32 (3, 8)", "input_type_ids  int32 (3, 8)"):
