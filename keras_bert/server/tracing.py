@@ -1,5 +1,8 @@
 """Traces of HTTP's requests by OpenTelemetry, if it is installed and an endpoint for them is set."""
 
+# Where types are checked, OpenTelemetry is not installed.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import logging
@@ -18,7 +21,7 @@ def start() -> None:
     try:
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.instrumentation.aiohttp_server import AioHttpServerInstrumentor  # pyright: ignore[reportMissingImports]
+        from opentelemetry.instrumentation.aiohttp_server import AioHttpServerInstrumentor
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
