@@ -162,7 +162,7 @@ def _parse_predict(model: Model, document: dict[str, Any]) -> Prediction:
 def _rows(inputs: Any, texts: int) -> tuple[bool, list[list[Any]]]:
     """Reads a row of texts, or a batch of such; says whether it is a batch."""
     is_batch = not isinstance(inputs, str) and any(isinstance(each, list) for each in inputs)
-    rows: list[Any] = inputs if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
+    rows: list[Any] = [*inputs] if is_batch else [[inputs] if isinstance(inputs, str) else inputs]
     check_rows(len(rows))
     for number, row in enumerate(rows):
         name = f"inputs[{number}]" if is_batch else "inputs"
