@@ -30,7 +30,7 @@ def answers(model, name, output, jobs, **limits):
     """Sends jobs of one row to a signature together. Returns the output of each, or its error."""
 
     async def ask():
-        batcher, signature = Batcher(**limits, add_batch=lambda *_: None), model.signature(name)
+        batcher, signature = Batcher(**limits, add_run=lambda *_: None), model.signature(name)
         asked = [batcher.run(model, signature, job, time.monotonic() + HANGS) for job in jobs]
         found = await asyncio.gather(*asked, return_exceptions=True)
         await batcher.close()

@@ -204,7 +204,7 @@ def test_urls_that_are_wrong(server, method, path, status, expected):
 
 
 OTHER_URLS = ["GET /", "POST /v1", "POST /v1/chat/completions", "POST /embeddings", "GET /v1/rerank"]
-OTHER_URLS += ["GET /v1/embeddings?a=1", "POST /v1/models", "DELETE /v1/models/toy", "POST /v1/models/toy"]
+OTHER_URLS += ["GET /v1/embeddings?a=1", "POST /v1/models", "DELETE /v1/models/toy"]
 
 
 @pytest.mark.parametrize("asked", [*OTHER_URLS, "GET /v1/models/toy/parts"])
