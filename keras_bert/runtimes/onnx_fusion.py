@@ -23,7 +23,7 @@ def _look_up(op: Any, table: Any, ids: Any, zero: Any, size: Any) -> Any:
     """Keras's look-up, in which a negative index counts from the end. So it does in ONNX."""
     is_negative = op.Less(op.Cast(ids), zero)
     from_end = op.Mul(op.Cast(is_negative), op.Add(ids, size))
-    return op.Gather(table, op.Add(from_end, op.Mul(ids, op.Cast(op.Not(is_negative)))))
+    return op.Gather(table, op.Add(from_end, op.Mul(ids, op.Cast(op.Not(is_negative)))), axis=0)
 
 
 def _gather(op: Any, table: Any, ids: Any, **_: Any) -> Any:

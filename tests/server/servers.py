@@ -22,8 +22,6 @@ import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import (
-    get_model_status_pb2,
-    model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
 )
@@ -103,11 +101,9 @@ class Server:
         wait_until(is_closed)
 
     def states(self) -> dict[int, str]:
-        """The state of every version that the server knows, by GetModelStatus."""
-        request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": self.name})
-        response = model_service_pb2_grpc.ModelServiceStub(self.channel).GetModelStatus(request, HANGS)
-        names = get_model_status_pb2.ModelVersionStatus.State
-        return {each.version: names.Name(each.state) for each in response.model_version_status}
+        """The state of every version that the server knows."""
+        document = requests.get(self.url, timeout=HANGS).json()
+        return {int(each["version"]): each["state"] for each in document["model_version_status"]}
 
     def wait_for(self, **states: str) -> None:
         """Until the versions are in these states: `wait_for(v2="AVAILABLE")`."""
