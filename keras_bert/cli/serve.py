@@ -1,4 +1,4 @@
-"""Serve models to clients of TF Serving, OpenAI and text-embeddings-inference.
+"""Serve models to clients of TF Serving, OpenAI and others.
 
 Each DIRECTORY holds the versions of a model, and its name is the model's. A version is a SavedModel, or an export for
 ONNX Runtime or OpenVINO, which needs no TensorFlow. The highest version in DIRECTORY/<version>/ is served. A higher
