@@ -10,6 +10,7 @@ from aiohttp import web
 
 from keras_bert.server import tracing
 
+from ..support.messages import assert_names
 from .servers import wait_until
 
 pytestmark = pytest.mark.timing
@@ -21,14 +22,14 @@ INSTRUMENTATION = "opentelemetry.instrumentation.aiohttp_server"
 def test_nothing_changes_without_an_address_or_without_the_packages(monkeypatch, caplog):
     before = web.Application
     monkeypatch.delenv(ENDPOINT, raising=False)
-    monkeypatch.setitem(sys.modules, INSTRUMENTATION, None)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with caplog.at_level(logging.WARNING):
         tracing.start()
         assert not caplog.messages
         monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:1")
         tracing.start()
     (message,) = caplog.messages
-    assert INSTRUMENTATION in message
+    assert_names(message, "opentelemetry", ENDPOINT)
     assert "no traces; pip install opentelemetry-sdk" in message
     assert web.Application is before
 
