@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.choices import POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
 from keras_bert.formats.families.table import check_fixed_values, tables
@@ -42,7 +43,6 @@ _FIXED_VALUES = {
     "BPE": {"sequence_length": None},
     "Unigram": {"sequence_length": None, "add_bos": False, "add_eos": False},
 }
-_POOLINGS = ("mean", "cls", "max")  # of a `TextEmbedder`, with our names
 _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
 # Names of other arrays: the state of dropout's seeds and of the optimizer.
@@ -87,8 +87,9 @@ def embedder_settings(preset: PresetFiles) -> dict[str, Any]:
     path, values = preset.directory / TASK, task["config"]
     files.check_json(values, shape, path)
     pooling, normalize, texts = values["pooling_mode"], values["normalize"], values.get("preprocessor")
-    if pooling not in _POOLINGS:
-        raise ValueError(f"{path}: pooling_mode is {pooling!r}; supported are {', '.join(_POOLINGS)}")
+    if pooling not in POOLINGS["sentence"]:
+        known = ", ".join(POOLINGS["sentence"])
+        raise ValueError(f"{path}: pooling_mode is {pooling!r}; supported are {known}")
     length = {"max_length": texts["config"]["sequence_length"]} if texts else {}
     return {"pooling": pooling, "normalize": normalize, "similarity": "cosine" if normalize else "dot", **length}
 

@@ -107,7 +107,7 @@ def _add_operations() -> None:
     class Erfc:
         @classmethod
         def version_9(cls, graph: tf2onnx.graph.Graph, node: tf2onnx.graph.Node, **kwargs: Any) -> None:
-            """Replaces `erfc(-x c)` by `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; others by `1 - erf(x)`."""
+            """Replaces `erfc(-x c)` by `1 + erf(x c)`, which `onnx_fusion.py` makes a GELU; others by `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
             name, operation, argument = node.output[0], "Sub", node.input[0]

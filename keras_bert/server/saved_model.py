@@ -124,8 +124,8 @@ class SavedModel(Model):
         except FileNotFoundError:
             message = f"{self.name} has no tokenizer beside its graph; export it again with this version"
             raise failed_precondition(message, field="model") from None
-        except ImportError as error:
-            raise failed_precondition(f"the server cannot tokenize: {error}") from None
+        except (ImportError, OSError, ValueError) as error:
+            raise failed_precondition(f"the server cannot tokenize: {without_directories(str(error))}") from None
         return Reading(saved.settings, saved.labels, preprocessor)
 
     def metadata(self) -> dict[str, Any]:

@@ -230,8 +230,9 @@ def _parse_decode(model: Model, document: dict[str, Any]) -> Prediction:
 
 def _info(models: Models, model: Model) -> dict[str, Any]:
     reading, longest = model.reading, model.reading.preprocessor.longest
-    labels = dict(enumerate(reading.labels or ["LABEL_0"]))
-    numbered = {"id2label": labels, "label2id": {label: index for index, label in labels.items()}}
+    labels = reading.labels or ["LABEL_0"]
+    numbered: dict[str, Any] = {"id2label": {str(i): label for i, label in enumerate(labels)}}
+    numbered["label2id"] = {label: i for i, label in enumerate(labels)}
     kind: dict[str, Any] = {"reranker" if clients.RERANKS.signature(model) else "classifier": numbered}
     if clients.EMBEDS.signature(model) or _SPARSE.signature(model):
         kind = {"embedding": {"pooling": "splade" if _SPARSE.signature(model) else reading.settings["pooling"]}}

@@ -3,6 +3,7 @@
 import base64
 import functools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import requests
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.engines.loading import Reading
+from keras_bert.formats.tensorflow import saved_model
 from keras_bert.saved_model import export_serving
 from keras_bert.server import text_embeddings, vector_clients
 from keras_bert.server.errors import ServingError
@@ -411,6 +413,14 @@ def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy
     assert post(toy, "/embed", {"inputs": ["7", "0"]}).json() == [[1.0], [0.0]]
     assert post(toy, "/embed", {"inputs": ["7", "0"], "normalize": False}).json() == [[7.0], [0.0]]
     assert_names(tei_error(post(server, "", {"inputs": "a"}))[2], "names no model", "vectors, topics")
+
+
+def test_a_damaged_tokenizer_beside_a_graph_is_named(start, toy_model, tmp_path):
+    texts = shutil.copytree(toy_model, tmp_path / "toy" / "1") / saved_model.TEXTS
+    texts.mkdir(parents=True)
+    (texts / "config.json").write_text("{")
+    message = tei_error(post(start(tmp_path / "toy"), "/tokenize", {"inputs": "a"}))[2]
+    assert message.startswith("the server cannot tokenize: config.json is not a JSON file")
 
 
 def test_answers_that_json_cannot_hold_are_errors(toy_model):
