@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["keras_bert/runtimes/onnx_fusion.py"]  # needs ONNX to be imported, and has no examples
 _WHOLE_MODEL = re.compile(r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|\w+_files|build_index)\(")
 _GROWTH = 100e6  # bytes
 _PAGE = os.sysconf("SC_PAGE_SIZE")

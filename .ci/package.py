@@ -9,6 +9,7 @@ distributions, in the folder that DIST names.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,7 @@ def install_and_run(python: Path, work: Path, wheel: Path) -> None:
 def answer_without_tensorflow(light: Path, whole: Path, work: Path, wheel: Path) -> None:
     """An export of a whole environment answers in a light one, made by the lines of the guide, as the model does."""
     guide = (ROOT / "docs/guides/without-tensorflow.md").read_text(encoding="utf-8")
-    packages = re.search(r"^pip install (?!--no-deps)(.*)$", guide, re.M)[1].split()
+    packages = shlex.split(re.search(r"^pip install (?!--no-deps)(.*)$", guide, re.M)[1])
     pip(light, "install", "--no-deps", wheel)
     pip(light, "install", *packages)
     export, question = work / "export", ["encode", "a text", "--format", "text", "--preset"]
