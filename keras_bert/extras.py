@@ -6,10 +6,6 @@ import inspect
 from collections.abc import Iterator
 from types import ModuleType
 
-# Keras and TensorFlow import these where they are installed, for functions that no command uses: half of their imports'
-# time, and 340 MB.
-_FOR_OTHERS = frozenset({"jax", "matplotlib", "pandas", "sklearn"})
-
 
 def import_extra(module: str, distribution: str, extra: str = "train") -> ModuleType:
     """Imports a module of an extra. If it is missing, the ImportError has the command that installs it."""
@@ -36,11 +32,17 @@ def needing_tensorflow_text(what: str) -> Iterator[None]:
 
 
 class LighterImports:
-    """Finds no such library for Keras and TensorFlow: in `sys.meta_path` of a process that runs nothing but ours."""
+    """Finds no such library for Keras and TensorFlow: in `sys.meta_path` of a process that runs nothing but ours.
 
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name in _FOR_OTHERS:
+    They import these where they are installed, for functions that no command uses: half of their imports' time, and
+    340 MB.
+    """
+
+    libraries = frozenset({"jax", "matplotlib", "pandas", "sklearn"})
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> None:
+        if name in cls.libraries:
             frame = inspect.currentframe()
             while frame and (frame.f_globals is globals() or "importlib" in frame.f_code.co_filename):
                 frame = frame.f_back

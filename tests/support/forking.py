@@ -64,8 +64,12 @@ if __name__ == "__main__":
     address, *arguments = sys.argv[1:]
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if arguments == ["--serve"]:
+        LighterImports = importlib.import_module("keras_bert.extras").LighterImports
+        LighterImports.libraries -= {"pandas"}  # Keras's `fit` slices data frames
+        sys.meta_path.insert(0, LighterImports)
         for module in ("tensorflow_text", "keras_bert.cli", "keras_bert.training"):
             importlib.import_module(module)
+        sys.meta_path.remove(LighterImports)
         gc.freeze()  # else each program's garbage collector would go through all that was imported
         server.bind(address)
         server.listen()
