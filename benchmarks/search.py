@@ -1,16 +1,20 @@
-"""Rerankers beside sentence-transformers, and indexes of texts: how fast and how exact they are.
+"""Rerankers beside sentence-transformers, indexes of texts, and searches on test collections: speed and quality.
 
 python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
 python benchmarks/search.py index [--texts 100000]
+python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, memory, and how many of the ten
-nearest neighbours a search finds. The data lies in ../shared/data beside the repository, or in --data. It needs the
-extras `bench`, `search` and `train`.
+nearest neighbours a search finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC for
+their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
+../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
 import argparse
+import csv
 import functools
+import json
 import os
 import re
 import resource
@@ -129,9 +133,73 @@ def index(arguments: argparse.Namespace) -> None:
         table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
 
 
+def squad_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """All paragraphs, and the questions of the development set with their paragraphs."""
+    read = TASKS["squad"].read
+    questions, contexts = read(data, "dev").x
+    return {text: str(i) for i, text in enumerate(dict.fromkeys([*contexts, *read(data, "train").x[1]]))}, list(
+        zip(questions, contexts, strict=True)
+    )
+
+
+def mrpc_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """All sentences, and those that have a paraphrase among them, as the first of a pair."""
+    with next((data / "mrpc").glob("*train*")).open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    pairs = [(row["#1 String"], row["#2 String"], row["Quality"]) for row in rows]
+    texts = dict.fromkeys(text for pair in pairs for text in pair[:2])
+    return {text: str(i) for i, text in enumerate(texts)}, [pair[:2] for pair in pairs if pair[2] == "1"]
+
+
+def write_beir(
+    folder: Path, documents: dict[str, str], pairs: list[tuple[str, str]], count: int, is_same: bool
+) -> None:
+    """Writes a collection. Where queries are documents, too (`is_same`), their ids say so: a search leaves them out."""
+    step = max(1, len(pairs) // count)
+    chosen = dict(pairs[::step][:count])
+    ids = {query: documents[query] if is_same else f"q{i}" for i, query in enumerate(chosen)}
+    lines = {
+        "corpus": [{"_id": identifier, "text": text} for text, identifier in documents.items()],
+        "queries": [{"_id": identifier, "text": text} for text, identifier in ids.items()],
+    }
+    for name, rows in lines.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judged = [f"{ids[query]}\t{documents[text]}\t1" for query, text in chosen.items()]
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
+
+
+def retrieval(arguments: argparse.Namespace) -> None:
+    for name, collection in {"SQuAD": squad_collection, "MRPC": mrpc_collection}.items():
+        documents, pairs = collection(arguments.data)
+        documents = dict(list(documents.items())[: arguments.texts])
+        pairs = [pair for pair in pairs if pair[1] in documents and (name == "SQuAD" or pair[0] in documents)]
+        with tempfile.TemporaryDirectory() as folder:
+            beir, rows = Path(folder, "beir"), []
+            beir.mkdir()
+            write_beir(beir, documents, pairs, arguments.queries, name == "MRPC")
+            kept = ["--index", f"{folder}/index"]
+            models = {"a vector a text": [arguments.preset, *kept], "with words": [arguments.preset, *kept, "--hybrid"]}
+            if arguments.sparse:
+                models["weights of tokens"] = [arguments.sparse]
+            for kind, (model, *rest) in models.items():
+                begin = time.perf_counter()
+                command = [sys.executable, "-m", "keras_bert.cli", "evaluate", model, str(beir), *rest]
+                made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                measures = [f"{100 * float(line.split()[1]):.1f}" for line in made.splitlines()]
+                size = sum(path.stat().st_size for path in Path(folder).glob("index/*")) / 2**20
+                seconds = time.perf_counter() - begin
+                rows.append([kind, *measures, f"{seconds:.0f}", f"{size:.1f}" if "--index" in rest else ""])
+            print(f"\n{name}: {len(documents):,} documents, {min(len(pairs), arguments.queries):,} queries\n")
+            columns = ("nDCG@10", "MRR@10", "recall@100", "MAP@100", "s, with the start", "MiB of the index")
+            table(["", *columns], rows)
+
+
 def main() -> None:
     parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
-    works = {"rerank": rerank, "index": index}
+    works = {"rerank": rerank, "index": index, "retrieval": retrieval}
+    parser.add_argument("--sparse", help="a BertSparseEncoder, for `retrieval`")
+    parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("what", nargs="?", choices=works, default="rerank")
     arguments = parse(parser, pairs=16, rounds=1, texts=400)
     need(arguments.data)

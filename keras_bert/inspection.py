@@ -461,6 +461,7 @@ def _contents(found: Inspection) -> None:
     holds = "; ".join(f"{each.name}: {recognition.recognize(each).title}" for each in inside[:_MANY])
     found.facts["holds"] = holds + f"; and {len(inside) - _MANY:,} more" * (len(inside) > _MANY)
     if (corpus := found.path / "corpus.jsonl").is_file():
+        found.add_command("keras-bert evaluate all-MiniLM-L6-v2 {}")
         found.add_command("keras-bert index {} --text-column text --output new", corpus)
     else:
         found.commands.append("inspect one of them")

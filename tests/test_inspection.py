@@ -348,7 +348,7 @@ ROWS = {
     "beir": (
         directory(corpus_DOT_jsonl=b"{}", queries_DOT_jsonl=b"{}"),
         None,
-        ["BEIR", "corpus.jsonl: a file of JSON lines", "index ", "corpus.jsonl --text-column text"],
+        ["BEIR", "corpus.jsonl: a file of JSON lines", "keras-bert evaluate", "corpus.jsonl --text-column text"],
     ),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (

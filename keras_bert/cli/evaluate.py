@@ -13,6 +13,9 @@ whose error is at least rmse, the largest first.
 A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
 all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
 
+On a directory in BEIR's layout, the queries search the whole corpus: nDCG@10, MRR@10, recall@100 and MAP@100, by
+trec_eval. A sentence encoder makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
+
 A masked language model is measured on text, as `pretrain --eval` does: FILE is text in UTF-8, or a directory of .txt
 files. The masks are the same in every call. Each measure has its baseline: the best model that ignores the text.
 
@@ -25,6 +28,9 @@ Examples:
   pearson	0.8696
   $ keras-bert evaluate my-bert held-out.txt
   masked_lm_accuracy	0.3357	(baseline: 0.0538)
+  ...
+  $ keras-bert evaluate all-MiniLM-L6-v2 scifact --index scifact-index --hybrid
+  ndcg@10	0.6910
   ...
 """
 
@@ -47,6 +53,7 @@ from keras_bert.cli.options import (
     choice_options,
     field_options,
     find_model,
+    find_preset,
     given_options,
     import_engine,
     load_in_precision,
@@ -59,6 +66,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, echo, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
+from keras_bert.data.beir import is_retrieval_data, read_beir
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
 from keras_bert.data.task_files import ClassifyFiles, EmbedFiles
@@ -74,6 +82,19 @@ _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_column
 _encoder_options = together(
     field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
     click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
+)
+
+_SEARCH = ("split", "index", "hybrid", "rerank")
+_search_options = together(
+    click.option("--split", default="test", metavar="NAME", help="In BEIR's layout, the judgements: qrels/NAME.tsv."),
+    click.option("--index", metavar="DIR", help="In BEIR's layout, keep the index of the corpus in DIR, or use it."),
+    click.option("--hybrid", is_flag=True, help="In BEIR's layout, also find documents with the words of the query."),
+    click.option(
+        "--rerank",
+        metavar="MODEL",
+        callback=find_preset,
+        help="In BEIR's layout, rank the 100 best documents with a cross-encoder: a directory, or hf://org/name.",
+    ),
 )
 
 _TEXT = ("objective", "layout", "sequence_length", "masked_unit")
@@ -149,6 +170,28 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
     return _Measured(encoder.TASK, Score({**measures, **score.details}), len(examples))
 
 
+def _measure_search(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
+    """Measures a search in a test collection; `given` are the options on the command line, by parameter."""
+    for name, option in given.items():
+        if name not in (*_SEARCH, "output", "overwrite", "requirements"):
+            raise Misuse(f"{option} is not for BEIR's layout, which {file} has")
+    with misuse(OSError):
+        collection = read_beir(file, options["split"])
+    from keras_bert.search import evaluation
+
+    gates.check_names(options["requirements"], evaluation.MEASURES)
+    import_engine(model, *([] if options["rerank"] is None else [options["rerank"]]))
+    from keras_bert.answers import Score
+    from keras_bert.tasks.registry import load_reranker
+
+    with misuse(OSError):
+        reranker = None if options["rerank"] is None else load_reranker(options["rerank"])
+        measures = evaluation.evaluate_retrieval(
+            collection, model, hybrid=options["hybrid"], reranker=reranker, directory=options["index"]
+        )
+    return _Measured("retrieval", Score(measures), len(collection.queries))
+
+
 def _check_names(requirements: Sequence[gates.Requirement], right: Score) -> None:
     gates.check_names(requirements, [*right.measures, *right.details])
 
@@ -169,6 +212,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @gates.require_option
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors, --report and --output if it exists.")
 @_encoder_options
+@_search_options
 @_text_options
 @choice_options
 @threshold_option
@@ -200,6 +244,11 @@ def _measure(model: Path, file: str, options: dict[str, Any], given: Mapping[str
     """Measures a model in the way of its task; `given` are the options on the command line, by parameter."""
     from keras_bert.tasks.registry import is_measured_on_text
 
+    if is_retrieval_data(file):
+        return _measure_search(model, file, options, given)
+    if unused := [given[name] for name in _SEARCH if name in given]:
+        raise Misuse(f"{unused[0]} is for a directory in BEIR's layout, with queries.jsonl; {file} is none")
+    options = {name: value for name, value in options.items() if name not in _SEARCH}
     if (encoder_files := _encoder_files(options)) is not None:
         if options["errors"] or options["report"]:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")

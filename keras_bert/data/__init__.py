@@ -8,6 +8,7 @@
     texts.py             texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py             words and labels, one per line
     squad.py             questions, contexts and answers
+    beir.py              documents, queries and judgements, to measure a search
     task_files.py        the settings of each task's files, such as columns; options of commands come from them
 
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
@@ -15,6 +16,7 @@ ValueError if it is not UTF-8, has no examples, or has bad rows. The message has
 numbers of the first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that counts them.
 """
 
+from keras_bert.data.beir import RetrievalData, read_beir
 from keras_bert.data.conll import read_conll
 from keras_bert.data.examples import Answer, Examples, Rows
 from keras_bert.data.squad import read_squad
@@ -23,7 +25,9 @@ from keras_bert.data.texts import read_columns, read_folders, read_table
 __all__ = [
     "Answer",
     "Examples",
+    "RetrievalData",
     "Rows",
+    "read_beir",
     "read_columns",
     "read_conll",
     "read_folders",

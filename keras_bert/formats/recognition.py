@@ -115,6 +115,7 @@ DIRECTORIES = (
         "directory",
         "texts, queries, and which answers which, as of BEIR",
         _has("corpus.jsonl", "queries.jsonl"),
+        "measure a search with it: keras-bert evaluate MODEL DIRECTORY",
     ),
     Kind("empty", "an empty directory", lambda look: not any(look.path.iterdir()), "copy the files of a model there"),
     Kind("directory", "a directory that is no model", lambda look: True),

@@ -215,3 +215,19 @@ def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
     assert count == len(texts)
     assert 0 < encoded <= count - 2048
     assert len(TextIndex("texts")) == count
+
+
+def test_measures_of_a_search(run, fails, folder, small_preset):
+    (folder / "beir" / "qrels").mkdir(parents=True)
+    documents = [{"_id": "7", "text": "good film"}, {"_id": "8", "title": "bank", "text": "money"}]
+    (folder / "beir" / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
+    (folder / "beir" / "queries.jsonl").write_text('{"_id": "q", "text": "bank money"}\n')
+    (folder / "beir" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t8\t1\n")
+    measured = run("evaluate", small_preset, "beir", "--index", "kept", "--output", "measures.json", small=False)
+    assert measured.stdout == "ndcg@10\t1.0000\nmrr@10\t1.0000\nrecall@100\t1.0000\nmap@100\t1.0000\n"
+    assert len(TextIndex("kept", small_preset)) == 2
+    written = json.loads((folder / "measures.json").read_text())
+    assert (written["data"]["examples"], written["measures"]["ndcg@10"]) == (1, 1)
+    wrong = [(["--text-column", "text"], "beir", "--text-column"), (["--split", "dev"], "beir", "qrels/dev.tsv")]
+    for options, data, word in [*wrong, (["--hybrid"], "films.csv", "queries.jsonl")]:
+        assert word in fails("evaluate", small_preset, data, *options, small=False)
