@@ -83,4 +83,4 @@ $(VENV)/installed-docs: setup.cfg pyproject.toml Makefile | $(BIN)/pip
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-garden .venv-newest build dist *.egg-info docs/_build
+	rm -rf $(VENV) .venv-clients .venv-garden .venv-newest build dist *.egg-info docs/_build

@@ -3,11 +3,11 @@
 python benchmarks/openvino_frontend.py [--only bert-base modernbert-base ...]
 
 Each encoder has two layers of its published size, a vocabulary of 1,000 and random weights. `export encoder` writes it
-with TF Hub's names, then with those of transformers. The three texts have 7 tokens, 5 and 2; padding is not compared.
+with TF Hub's names, then with those of transformers, as `export serving` does, with a masked language model's head. The
+three texts have 7 tokens, 5 and 2; padding is not compared.
 """
 
 import tempfile
-from pathlib import Path
 
 import numpy as np
 from _measure import heading, options, parse, run, table
@@ -47,8 +47,8 @@ def largest_difference(directory: str) -> float:
 
 def main() -> None:
     arguments = parse(options(__doc__, only=SIZES), only=SIZES[:1])
-    from keras_bert import BertConfig, BertEncoder
-    from keras_bert.saved_model import export_encoder
+    from keras_bert import BertConfig, BertEncoder, BertMaskedLM
+    from keras_bert.saved_model import export_encoder, export_serving
 
     heading(["tensorflow", "openvino"])
     rows = []
@@ -56,11 +56,13 @@ def main() -> None:
         changes = {"num_layers": 2, "vocab_size": 1000, "pad_token_id": 0, "initializer_range": 0.1}
         encoder = BertEncoder(BertConfig(**BertConfig.named(size).to_dict() | changes))
         with tempfile.TemporaryDirectory() as folder:
-            paths = {signature: str(Path(folder) / str(signature)) for signature in (None, "transformers")}
-            for signature, path in paths.items():
-                export_encoder(encoder, path, signature=signature)
-            rows.append([size, *(f"{largest_difference(path):.1e}" for path in paths.values())])
-    table(["two layers of", "export encoder", "with --signature transformers"], rows)
+            export_encoder(encoder, f"{folder}/hub")
+            export_encoder(encoder, f"{folder}/ids", signature="transformers")
+            export_serving(BertMaskedLM(encoder), f"{folder}/head", signature="transformers")
+            paths = (f"{folder}/{name}" for name in ("hub", "ids", "head/1"))
+            rows.append([size, *(f"{largest_difference(path):.1e}" for path in paths)])
+    ids = "--signature transformers"
+    table(["two layers of", "export encoder", f"export encoder {ids}", f"export serving {ids}"], rows)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ import pytest
 from keras_bert import BertConfig, BertPreprocessor, BertSentenceEncoder
 from keras_bert.formats.families import ULTRABERT
 from keras_bert.runtimes import export_onnx, export_openvino, load
+from keras_bert.saved_model import export_encoder
+from keras_bert.tensors import TRANSFORMERS_INPUTS
 
-from ..support.encoders import random_encoder
+from ..support.encoders import random_encoder, random_inputs
 from ..support.kinds import HOSTILE, KINDS
 
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
-pytest.importorskip("openvino")
+openvino = pytest.importorskip("openvino")
 pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 
 # Family -> a size with its switches, changes of it, and its tokenizer.
@@ -66,3 +68,28 @@ def test_texts_through_an_export(export, family, tmp_path):
         np.testing.assert_array_equal(value, ours.preprocessor((same[:20], same[20:40]))[name])
     np.testing.assert_allclose(theirs.encode(same[:20]), ours.encode(same[:20]), atol=1e-4)
     np.testing.assert_allclose(theirs.encode(same[9]), ours.encode(same[9]), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "signature"),
+    [
+        *((each, "transformers") for each in ("deberta-v2", "new", "modernbert", "eurobert")),
+        *((each, None) for each in ("albert", "mpnet")),
+    ],
+)
+def test_openvino_reads_the_saved_models_of_encoders(family, signature, tmp_path):
+    size, changes, _ = TABLE[family]
+    encoder = random_encoder(
+        **BertConfig.named(size).to_dict() | SIZES | {"vocab_size": 50, "pad_token_id": 0} | changes
+    )
+    export_encoder(encoder, tmp_path / "encoder", signature=signature)
+    model = openvino.Core().compile_model(tmp_path / "encoder", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    inputs = random_inputs()
+    inputs["input_mask"][1, 7:] = 0
+    named = inputs | {theirs: inputs[ours] for ours, theirs in TRANSFORMERS_INPUTS.items()}
+    found = model({each: named[next(iter(each.get_names() & named.keys()))] for each in model.inputs})
+    (output,) = (each for each in model.outputs if each.get_names() & {"sequence_output", "last_hidden_state"})
+    is_token = inputs["input_mask"] > 0
+    expected = np.asarray(encoder(inputs)["sequence_output"])
+    np.testing.assert_allclose(found[output][is_token], expected[is_token], atol=1e-5)

@@ -3,7 +3,10 @@
 import base64
 import functools
 import json
+import os
 import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +22,14 @@ from keras_bert.server.model import Model
 from keras_bert.server.saved_model import SavedModel
 
 from ..support import small
+from ..support.data import ROOT
 from ..support.messages import assert_names, error_names
 from .servers import HANGS, Thread, at_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
 
 TEXTS = [*small.TEXTS, "good " * 50]
+KEY = "s3cret"
 QUERY, PASSAGES = "was the film good?", ["She loved it.", "Dull music.", "A cold bank."]
 
 
@@ -43,11 +48,24 @@ def models():
 
 
 @pytest.fixture(scope="module")
-def server(models, tmp_path_factory):
+def exports(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     for name, model in models.items():
         export_serving(model, folder / name, dimensions=[8] if name == "vectors" else ())
-    server = Thread(*(folder / name for name in models), log_requests=True)
+    return [folder / name for name in models]
+
+
+@pytest.fixture(scope="module")
+def server(exports):
+    server = Thread(*exports, log_requests=True)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def locked(exports):
+    """A server that answers those that have its key."""
+    server = Thread(*exports, api_key=KEY)
     yield server
     server.close()
 
@@ -373,6 +391,28 @@ def test_hugging_face_s_client_gets_what_the_models_answer(server, models, vecto
         assert other.score == pytest.approx(1 - best.score, abs=1e-5)
     with pytest.raises(hub.errors.HfHubHTTPError, match="truncation_direction"):
         client.feature_extraction("a", truncation_direction="left")
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("client", ["langchain", "llama_index", "haystack"])
+def test_clients_of_text_embeddings_inference(locked, vectors, ranked, client):
+    python = ROOT / ".venv-clients/bin/python"
+    if not python.exists():
+        pytest.skip("needs .venv-clients, an environment that .ci/run makes")
+    asked = {"vectors": f"{locked.root}/v1/models/vectors", "ranks": locked.root, "key": KEY}
+    asked |= {"texts": TEXTS, "query": QUERY, "passages": PASSAGES}
+    command = [python, Path(__file__).with_name("tei_clients.py"), client]
+    settings = {"HAYSTACK_TELEMETRY_ENABLED": "False"}
+    done = subprocess.run(
+        command, input=json.dumps(asked), env=os.environ | settings, capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found["texts"], unit, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found["text"], unit[0], rtol=0, atol=1e-6)
+    if client != "langchain":  # which has no reranker
+        assert found["ranked"] == [[PASSAGES[index], pytest.approx(score, abs=1e-6)] for index, score in ranked]
 
 
 PROMPTS = {"prompts": {"query": "you ask: ", "": ""}}

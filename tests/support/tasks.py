@@ -46,8 +46,8 @@ class Case(NamedTuple):
         settings: arguments of the class, none of them a default.
         verb: the name of the method that answers.
         columns: the arguments of the verb: a list for each text that the task reads.
-        served: makes an answer of the verb of the outputs of its serving signature, for one text; None if a text has
-            no answer by itself.
+        served: makes an answer of the verb of the outputs of its serving signature, for one text; for choices, of a
+            question's outputs and choices.
         x, y: what `fit` takes.
         text: settings of the preprocessor.
         loss: the loss, if the task has none of its own.
@@ -59,7 +59,7 @@ class Case(NamedTuple):
     settings: dict[str, Any]
     verb: str
     columns: tuple[list[Any], ...]
-    served: Callable[[dict[str, Any]], Any] | None
+    served: Callable[[dict[str, Any]], Any]
     x: Any
     y: Any
     head: str
@@ -98,6 +98,14 @@ def _words(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [_fields(word=word, label=label, probability=value) for word, label, value in columns if word]
 
 
+def _chosen(row: dict[str, Any]) -> dict[str, Any]:
+    index = int(np.argmax(row["logit"]))
+    probabilities = (np.exp(row["logit"]) / np.exp(row["logit"]).sum()).tolist()
+    return _fields(
+        index=index, text=row["choice"][index], probability=probabilities[index], probabilities=probabilities
+    )
+
+
 def _filled(row: dict[str, Any]) -> dict[str, Any]:
     masks = [
         [_fields(token=token, probability=value) for token, value in zip(*mask, strict=True)]
@@ -132,7 +140,7 @@ CASES = {
         lambda row: row, ASKED, SPANS, "BertForQuestionAnswering", {"stride": 5},
     ),
     "choices": Case(
-        BertMultipleChoice, {"dropout": 0.3}, "choose", (TEXTS, LISTS), None,
+        BertMultipleChoice, {"dropout": 0.3}, "choose", (TEXTS, LISTS), _chosen,
         (TEXTS, *map(list, zip(*LISTS, strict=True))), [0, 1, 1, 0], "BertForMultipleChoice", {},
     ),
     "masks": Case(

@@ -28,7 +28,7 @@ from keras_bert.training import evaluate, score
 from ..support import small
 from ..support.messages import error_names
 from ..support.precisions import needs_bfloat16, needs_int8
-from ..support.tasks import ASKED, CASES, NETWORKS, PAIR, SPANS, TEXTS
+from ..support.tasks import ASKED, CASES, LISTS, NETWORKS, PAIR, SPANS, TEXTS
 
 # A family that no file format knows: the configuration alone decides its network.
 FREE = {
@@ -44,9 +44,7 @@ def marked(names):
     return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
 
 
-SERVING = [name for name in CASES if CASES[name].served]
 of_each_network = pytest.mark.parametrize("case", marked(NETWORKS), indirect=True, scope="module")
-of_each_that_serves_answers = pytest.mark.parametrize("case", marked(SERVING), indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=marked(CASES))
@@ -250,16 +248,29 @@ def rows_of(served):
 
 
 def texts_of(case):
-    """The columns as a server gets them; words are one text."""
+    """The columns as tensors; words, and choices, are one text."""
     return [
         tf.constant([each if isinstance(each, str) else " ".join(each) for each in column]) for column in case.columns
     ]
 
 
-@of_each_that_serves_answers
+def served_texts(case):
+    """The columns as a server gets them: a choice is a row."""
+    if case.kind is BertMultipleChoice:
+        return [tf.repeat(TEXTS, len(LISTS[0])), tf.reshape(LISTS, [-1])]
+    return texts_of(case)
+
+
+def assert_answers(case, served, answers):
+    """The outputs of a serving signature make the answers of the verb."""
+    if case.kind is BertMultipleChoice:
+        served = {"logit": tf.reshape(served["logit"], np.shape(LISTS)), "choice": tf.constant(LISTS)}
+    found = [case.served(row) for row in rows_of(served)]
+    assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+
+
 def test_it_serves_what_the_verb_answers(case, model, answers, untraced):
-    served = [case.served(row) for row in rows_of(model.serve(*texts_of(case)))]
-    assert_alike(served, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+    assert_answers(case, model.serve(*served_texts(case)), answers)
 
 
 @pytest.fixture(scope="module")
@@ -270,26 +281,21 @@ def version(model, tmp_path_factory):
 
 
 @pytest.mark.slow
-@of_each_that_serves_answers
 def test_a_server_answers_what_the_verb_answers(case, model, version, answers, monkeypatch):
     if case.kind is not BertQuestionAnswerer and "crf" not in case.settings:  # those with most in their graphs
         monkeypatch.setattr(check, "_check_answers", lambda *_: "not asked in a process of its own")
     assert "TF Serving has all of them" in check.check_serving(version)[0]
     signature = tf.saved_model.load(version).signatures["serving_default"]
-    served = signature(**dict(zip(model.text_names, texts_of(case), strict=True)))
-    found = [case.served(row) for row in rows_of(served)]
-    assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+    assert_answers(case, signature(**dict(zip(model.text_names, served_texts(case), strict=True))), answers)
     for texts in ([], [""]):
         served = signature(**{name: tf.constant(texts, tf.string) for name in model.text_names})
         assert {len(each) for each in served.values()} == {len(texts)}
 
 
 @pytest.mark.slow
-@of_each_that_serves_answers
 def test_a_program_in_c_answers_what_the_verb_answers(case, model, version, answers, in_c):
-    texts = [column.numpy().astype(str).tolist() for column in texts_of(case)]
-    found = [case.served(row) for row in rows_of(in_c(version, dict(zip(model.text_names, texts, strict=True))))]
-    assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+    texts = [column.numpy().astype(str).tolist() for column in served_texts(case)]
+    assert_answers(case, in_c(version, dict(zip(model.text_names, texts, strict=True))), answers)
 
 
 @of_each_network
