@@ -110,7 +110,7 @@ def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
 
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
-_PACKING = ("separators", "second_type_id", "second_cls")
+_PACKING = ("separators", "second_type_id", "second_cls", "packing")
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,7 @@ class BytePairArguments:
     second_cls: bool = False
     split: str = "gpt2"
     ignore_merges: bool = False
+    packing: str = "special"
 
 
 _OF_ROBERTA = [each.name for each in fields(BytePairArguments)]

@@ -169,9 +169,19 @@ def words_before(vocabulary: Sequence[str], special: Collection[str]) -> int:
 
 
 def template(
-    cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
-) -> dict[str, object]:
-    """Makes a `post_processor`: `[CLS] a [SEP]`, and for pairs `[CLS] a` + separators + ([CLS]) + `b [SEP]`."""
+    cls: tuple[str, int],
+    sep: tuple[str, int],
+    separators: int,
+    second_type_id: int,
+    second_cls: bool = False,
+    packing: str = "special",
+) -> dict[str, object] | None:
+    """Makes a `post_processor`: `[CLS] a [SEP]`, and for pairs `[CLS] a` + separators + ([CLS]) + `b [SEP]`.
+
+    With another packing than "special", there is none.
+    """
+    if packing != "special":
+        return None
 
     def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
         return [
@@ -195,6 +205,8 @@ _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, Fals
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
     """Reads `cls_token`, `sep_token` and the arguments of `template` from a `post_processor`."""
+    if packing := content.get("packing"):  # of static vectors, see `TokenizerFiles.arguments`
+        return {"packing": packing}
     processor = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes offsets, but no ids.
     steps = [step for step in processor.get("processors") or [] if step["type"] != "ByteLevel"]
