@@ -32,8 +32,8 @@ PROMPTS = "config_sentence_transformers.json"
 _CONFIG = "config.json"
 _MIN_LENGTH = 3  # tokens: [CLS] a [SEP]
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-_FIRST = (["Transformer", "Pooling"], ["StaticEmbedding"])
-_CHAINS = [[*first, *dense, *last] for first in _FIRST for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
+FIRST = (["Transformer", "Pooling"], ["StaticEmbedding"])
+_CHAINS = [[*first, *dense, *last] for first in FIRST for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 # Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
 # this package's losses take vectors without dropout.
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
@@ -164,7 +164,7 @@ def first_module(preset: PresetFiles) -> tuple[str, str]:
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
         kinds = [kind_of(module["type"]) for module in modules] or kinds
-        folder = modules[0]["path"] if any(kinds[: len(first)] == first for first in _FIRST) else ""
+        folder = modules[0]["path"] if any(kinds[: len(first)] == first for first in FIRST) else ""
         if kinds == ["Router"]:
             router = preset.json(ROUTER, {"structure": {"document": [str]}}, preset.home)
             folder = "".join(router["structure"]["document"][:1])
@@ -205,7 +205,7 @@ def write(
             f"static vectors with pooling={settings.pooling!r} and include_prompt={settings.include_prompt} cannot be "
             "stored; StaticEmbedding takes the mean of all tokens"
         )
-    first = _FIRST[is_static]
+    first = FIRST[is_static]
     kinds = [*first, *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     for path in paths[1:]:

@@ -60,10 +60,9 @@ def whole(file: WeightFile) -> WeightFile:
 class _Table:
     """The table of a model2vec's file: the vector of token i is `embeddings[mapping[i]] * weights[i]`."""
 
-    names = frozenset({"embeddings"})
-
     def __init__(self, file: WeightFile) -> None:
-        self.path, self.size, self.close, self._file = file.path, file.size, file.close, file
+        self.path, self.size, self.names, self._file = file.path, file.size, {"embeddings"}, file
+        self.close = file.close
         rows = file.shape("mapping" if "mapping" in file.names else "embeddings")[0]
         if "weights" in file.names and file.shape("weights") != (rows,):
             raise ValueError(f"{file.path}: weights has the shape {file.shape('weights')}; expected ({rows},)")

@@ -86,7 +86,7 @@ def _encode_tokens(teacher: BertSentenceEncoder, ids: Sequence[int], progress: b
     """Encodes each token as a text, without scaling: float64 `[tokens, size]`."""
     changes = {"normalize": False, "truncate_dim": None, "matryoshka_dimensions": None}
     unscaled = BertSentenceEncoder(teacher.encoder, teacher.preprocessor, **{**teacher.settings(), **changes})
-    if unscaled.dense is not None:
+    if unscaled.dense is not None and teacher.dense is not None:
         unscaled.dense.set_weights(teacher.dense.get_weights())
     preprocessor = BertPreprocessor(teacher.preprocessor.tokenizer, sequence_length=None)
     vectors, rows = [], _BATCH_TOKENS // 3  # [CLS] a [SEP]

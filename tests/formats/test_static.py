@@ -12,6 +12,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from keras_bert import BertConfig, BertEncoder, BertSentenceEncoder, runtimes
+from keras_bert.convert import convert
 from keras_bert.formats import read_config
 from keras_bert.saved_model import export_serving
 from keras_bert.text import load_tokenizer
@@ -129,6 +130,12 @@ def test_round_trips(static, tmp_path):
     assert json.loads((tmp_path / "preset/config.json").read_text())["normalize"] is True
     static.save(tmp_path / "model.keras")
     close(keras.models.load_model(tmp_path / "model.keras").encode(TEXTS), static.encode(TEXTS))
+
+
+def test_a_copy(tmp_path):
+    write(tmp_path, STORED["shared"][0], normalize=True, max_length=LONGEST)
+    convert(tmp_path, tmp_path / "copy")
+    assert small.same(*(BertSentenceEncoder.from_preset(each) for each in (tmp_path, tmp_path / "copy")))
 
 
 @pytest.mark.parity

@@ -169,19 +169,9 @@ def words_before(vocabulary: Sequence[str], special: Collection[str]) -> int:
 
 
 def template(
-    cls: tuple[str, int],
-    sep: tuple[str, int],
-    separators: int,
-    second_type_id: int,
-    second_cls: bool = False,
-    packing: str = "special",
-) -> dict[str, object] | None:
-    """Makes a `post_processor`: `[CLS] a [SEP]`, and for pairs `[CLS] a` + separators + ([CLS]) + `b [SEP]`.
-
-    With another packing than "special", there is none.
-    """
-    if packing != "special":
-        return None
+    cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
+) -> dict[str, object]:
+    """Makes a `post_processor`: `[CLS] a [SEP]`, and for pairs `[CLS] a` + separators + ([CLS]) + `b [SEP]`."""
 
     def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
         return [

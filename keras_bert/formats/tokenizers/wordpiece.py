@@ -187,6 +187,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    packing = template(cls, sep, arguments["separators"], arguments["second_type_id"])
     words = arguments["vocabulary"][: words_before(arguments["vocabulary"], arguments["more_special_tokens"])]
     special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
     return {
@@ -202,9 +203,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             "lowercase": arguments["lowercase"],
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": template(
-            cls, sep, arguments["separators"], arguments["second_type_id"], packing=arguments["packing"]
-        ),
+        "post_processor": packing if arguments["packing"] == "special" else None,
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",
