@@ -305,11 +305,11 @@ def main() -> None:
     for name in jobs:
         both = [(one, by_text[text]) for text, one in zip(parts[name], found[name], strict=True) if text in by_text]
         both = [(one, other) for one, other in both if one.size == other.size]  # MiniLM's have more values
-        difference = max((float(np.abs(one - other).max()) for one, other in both), default=float("nan"))
-        cosines = [float(one @ other) for one, other in both] or [float("nan")]
+        difference = max((float(np.abs(one - other).max()) for one, other in both), default=0)
+        cosines = [float(one @ other) for one, other in both] or [0]
         median = statistics.median(rates[name])
         share = statistics.median(one * gigaflops / most for one, most in zip(rates[name], rates[ceiling], strict=True))
-        same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"]
+        same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"] if both else [""] * 3
         speed = [f"{median:.0f}", ratios(rates[name], rates["keras_bert"]), f"{share:.0%}"]
         rows.append([name, *speed, *same, scores[name], len(parts[name]), settings[name]])
     columns = "contestant, texts/s, ratio (min..max), of sgemm, difference, cosine, worst cosine, STS-B, texts, setting"
