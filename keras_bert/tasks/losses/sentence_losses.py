@@ -136,7 +136,7 @@ class MultipleNegativesSymmetricRankingLoss(MultipleNegativesRankingLoss):
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.6, 0.8]]])
         >>> round(float(MultipleNegativesSymmetricRankingLoss(scale=1.0)(ops.zeros([2]), vectors)), 4)
-        0.4748
+        0.4489
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class GISTEmbedLoss(keras.losses.Loss):
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
         >>> round(float(GISTEmbedLoss(temperature=1.0)(vectors, vectors)), 4)
-        1.3863
+        1.4119
     """
 
     def __init__(
@@ -463,7 +463,7 @@ class DistillKLDivLoss(keras.losses.Loss):
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
         >>> [round(float(DistillKLDivLoss()(scores, vectors)), 4) for scores in ([[1.0, 0.6]], [[4.0, 0.0]])]
-        [0.0, 0.4485]
+        [0.0, 0.4301]
     """
 
     def __init__(self, temperature: float = 1.0, name: str = "distill_kl_div", **kwargs: Any) -> None:
@@ -473,13 +473,11 @@ class DistillKLDivLoss(keras.losses.Loss):
         self.temperature = temperature
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        scores = _scores(y_pred)
+        scores, y_true = _scores(y_pred), ops.cast(y_true, "float32")
         if tuple(y_true.shape[1:]) != tuple(scores.shape[1:]):
             count = y_true.shape[1] if len(y_true.shape) > 1 else 1
             raise ValueError(f"got {counted(count, 'score')} a row, but {counted(scores.shape[1], 'text')} to score")
-        wanted, found = (
-            ops.log_softmax(ops.cast(each, "float32") / self.temperature, axis=1) for each in (y_true, scores)
-        )
+        wanted, found = (ops.log_softmax(each / self.temperature, axis=1) for each in (y_true, scores))
         return self.temperature**2 * ops.sum(ops.exp(wanted) * (wanted - found), axis=1)
 
     def get_config(self) -> dict[str, object]:
