@@ -1,11 +1,12 @@
 """Texts a second, from strings to unit vectors: all-MiniLM-L6-v2, beside other ways of running it.
 
-python benchmarks/encode.py [--texts 1500] [--rounds 5] [--only keras_bert "ONNX Runtime"] [--low-precision]
+python benchmarks/encode.py [--texts 1500] [--rounds 5] [--only keras_bert "ONNX Runtime"] [--low-precision | --static]
 
 With --low-precision, the contestants are keras_bert in float32, bfloat16 and int8, ONNX Runtime in float32 and int8,
 and OpenVINO in bfloat16 and int8 (by NNCF). Beside the speed it prints the cosine to keras_bert's float32 vectors, and
 Spearman's correlation on the pairs of STS-B's development set. --only names contestants beside keras_bert. The texts
-are sentences of STS-B; slow contestants get a part.
+are sentences of STS-B; slow contestants get a part. With --static, the contestants beside MiniLM are static vectors
+that `static_of` makes of it, here, in model2vec and in sentence-transformers.
 
 Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
 Those that are not installed (pip install 'keras-bert-models[bench]') are left out.
@@ -16,6 +17,7 @@ import functools
 import itertools
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +29,11 @@ from _minilm_onnx import LONGEST, Run, inputs, onnx_fused, onnx_int8, onnx_model
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.answers.metrics import correlation
 from keras_bert.formats import read_config
+from keras_bert.training import static_of
 
 PARTS = ("dev", "train")  # of STS-B
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
+PEERS += ["model2vec"]
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
 
@@ -96,6 +100,36 @@ def sentence_transformers() -> dict[str, Encode]:
     return {f"batch_size {size}": functools.partial(model.encode, batch_size=size) for size in (8, 16, 32, 64)}
 
 
+@functools.cache
+def static_vectors() -> str:
+    """A directory with static vectors of MiniLM."""
+    directory = tempfile.mkdtemp()
+    static_of(BertSentenceEncoder.from_preset(MINILM)).save_preset(directory)
+    return directory
+
+
+def static() -> dict[str, Encode]:
+    model = BertSentenceEncoder.from_preset(static_vectors())
+    return {
+        f"{tokens} tokens a batch": functools.partial(model.encode, batch_tokens=tokens, progress=False)
+        for tokens in (1024, 4096, 16384)
+    }
+
+
+def static_of_model2vec() -> dict[str, Encode]:
+    from model2vec import StaticModel
+
+    model = StaticModel.from_pretrained(static_vectors())
+    return {f"batch_size {size}": functools.partial(model.encode, batch_size=size) for size in (256, 1024)}
+
+
+def static_of_sentence_transformers() -> dict[str, Encode]:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(static_vectors(), device="cpu")
+    return {f"batch_size {size}": functools.partial(model.encode, batch_size=size) for size in (32, 256, 1024)}
+
+
 def keras_bert_128() -> dict[str, Encode]:
     preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=128)
     return padded(preprocessor, BertEncoder.from_preset(MINILM), "input_mask")
@@ -131,6 +165,14 @@ LOWER = {
     "ONNX Runtime, int8": (functools.partial(onnx_runtime, lower=True), 1),
     "OpenVINO, bfloat16": (functools.partial(openvino, "bf16"), 1),
     "OpenVINO, int8": (functools.partial(openvino, "int8"), 1),
+}
+
+# Static vectors, beside the model that they are of.
+STATIC = {
+    "keras_bert": (keras_bert, 1),
+    "keras_bert, static": (static, 1),
+    "model2vec, static": (static_of_model2vec, 1),
+    "sentence-transformers, static": (static_of_sentence_transformers, 1),
 }
 
 
@@ -223,12 +265,14 @@ def tune(encoders: dict[str, Encode], texts: list[str]) -> tuple[str, Encode]:
 
 
 def main() -> None:
-    parser = options(__doc__, texts=1500, rounds=5, only=list(CONTESTANTS | LOWER), low_precision=False)
+    parser = options(
+        __doc__, texts=1500, rounds=5, only=list(CONTESTANTS | LOWER | STATIC), low_precision=False, static=False
+    )
     arguments = parse(parser, texts=32, rounds=1, only=["sentence-transformers"])
     texts = sentences(arguments.texts, *PARTS)
     count = len(texts)
     heading(PEERS)
-    contestants = LOWER if arguments.low_precision else CONTESTANTS
+    contestants = STATIC if arguments.static else LOWER if arguments.low_precision else CONTESTANTS
     tokens = BertPreprocessor.from_preset(MINILM).tokenizer.tokenize(texts)
     lengths = np.minimum(tokens.row_lengths().numpy() + 2, LONGEST)
     gigaflops = flops(lengths) / 1e9 / count  # a text
@@ -247,23 +291,25 @@ def main() -> None:
         print(f"{name}: {len(encoders)} settings, {len(part)} texts", file=sys.stderr, flush=True)
         settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
         found[name], parts[name] = encode(part), part
-        scores[name] = f"{spearman(encode):.2f}" if contestants is LOWER else ""
+        scores[name] = "" if contestants is CONTESTANTS else f"{spearman(encode):.2f}"
         jobs[name] = functools.partial(rate, functools.partial(encode, part), len(part))
     ceilings = sgemm()
     rates = interleave(jobs | ceilings, arguments.rounds)
 
-    reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
+    theirs = ("sentence-transformers", "model2vec, static", "keras_bert")
+    reference = next(name for name in theirs if name in jobs)
     by_text = dict(zip(parts[reference], found[reference], strict=True))
     ceiling = max(ceilings, key=lambda name: statistics.median(rates[name]))
     print(f"{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them")
     rows = []
     for name in jobs:
         both = [(one, by_text[text]) for text, one in zip(parts[name], found[name], strict=True) if text in by_text]
-        difference = max(float(np.abs(one - other).max()) for one, other in both)
-        cosines = [float(one @ other) for one, other in both]
+        both = [(one, other) for one, other in both if one.size == other.size]  # MiniLM's have more values
+        difference = max((float(np.abs(one - other).max()) for one, other in both), default=0)
+        cosines = [float(one @ other) for one, other in both] or [0]
         median = statistics.median(rates[name])
         share = statistics.median(one * gigaflops / most for one, most in zip(rates[name], rates[ceiling], strict=True))
-        same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"]
+        same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"] if both else [""] * 3
         speed = [f"{median:.0f}", ratios(rates[name], rates["keras_bert"]), f"{share:.0%}"]
         rows.append([name, *speed, *same, scores[name], len(parts[name]), settings[name]])
     columns = "contestant, texts/s, ratio (min..max), of sgemm, difference, cosine, worst cosine, STS-B, texts, setting"

@@ -15,6 +15,8 @@ OBJECTIVES = ("next_sentence", "sentence_order", "sentences")  # of pre-training
 LAYOUTS = ("prose", "sentences")  # of a corpus
 MASKED_UNITS = ("token", "word", "span")
 VOCABULARIES = ("wordpiece", "bytepair", "sentencepiece")
+# How texts become rows: with special tokens, such as `[CLS] a [SEP]`; without them; or so, and unknown tokens masked.
+PACKINGS = ("special", "plain", "known")
 
 
 class LongText(NamedTuple):
@@ -64,16 +66,18 @@ PROBLEM_TYPES = {
     "regression": ProblemType("number"),
 }
 
-# Name -> the class or function of `tasks/losses/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is
-# missing, as files of examples hold no vectors.
+# Name -> the class or function of `tasks/losses/sentence_losses.py`; those that need no arguments. `VectorMSELoss` and
+# `GISTEmbedLoss` are missing, as files of examples hold no vectors.
 SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
+    "multiple_negatives_symmetric_ranking": "MultipleNegativesSymmetricRankingLoss",
     "cosent": "CoSENTLoss",
     "angle": "AnglELoss",
     "cosine_similarity": "CosineSimilarityLoss",
     "contrastive": "ContrastiveLoss",
     "triplet": "TripletLoss",
     "margin_mse": "MarginMSELoss",
+    "distill_kl_div": "DistillKLDivLoss",
 }
 # Name -> the class or function of `tasks/losses/ranking_losses.py`.
 RANKING_LOSSES = {

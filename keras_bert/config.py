@@ -20,6 +20,7 @@ NORMS = ("layer_norm", "rms_norm")
 # The largest numbers accepted, because a damaged file may hold 10^12. No model has a thousand layers. Ids and sizes are
 # int32, other numbers float32.
 _MAX_VALUES = {"num_layers": 1000}
+_FROM_ZERO = ("type_vocab_size", "pad_token_id", "global_every", "first_global")
 _MAX_INTEGER, _MIN_FLOAT, _MAX_FLOAT = 2**31 - 1, 1e-37, 3e38
 
 
@@ -30,7 +31,7 @@ class BertConfig:
     Attributes:
         vocab_size: tokens in the vocabulary, V.
         hidden_size: width of a hidden state, H.
-        num_layers: Transformer blocks, L.
+        num_layers: Transformer blocks, L. 0: there are only token embeddings, without positions (static vectors).
         num_heads: self-attention heads, A.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
         activation: the feed-forward layer's activation: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or
@@ -183,6 +184,11 @@ class BertConfig:
             if getattr(self, name) not in allowed:
                 names = ", ".join(str(each) for each in allowed)
                 raise ValueError(f"{name} must be one of {names}, not {getattr(self, name)!r}")
+        if not self.num_layers and (self.embedding_norm or self.type_vocab_size):
+            raise ValueError(
+                "num_layers must be at least 1, not 0, unless embedding_norm is False and type_vocab_size 0, for a "
+                "table of token embeddings"
+            )
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} is not an id below vocab_size {self.vocab_size}")
         if self.groups > self.num_layers:
@@ -278,7 +284,7 @@ class BertConfig:
     @property
     def position_rows(self) -> int:
         """The number of rows of the position embedding table; 0 without one."""
-        if self.rope_theta is not None or self.disentangled_buckets is not None:
+        if not self.num_layers or self.rope_theta is not None or self.disentangled_buckets is not None:
             return 0
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
@@ -390,7 +396,7 @@ def check_field(name: str, value: Any, label: str | None = None) -> None:
         if fits and value < _MIN_FLOAT:
             expected, fits = f"a number of at least {_MIN_FLOAT}", False
     else:
-        minimum = 0 if name in ("type_vocab_size", "pad_token_id", "global_every", "first_global") else 1
+        minimum = 0 if name in _FROM_ZERO or (name == "num_layers" and label is None) else 1  # files have layers
         maximum = _MAX_VALUES.get(name, _MAX_INTEGER)
         expected, fits = f"a whole number of at least {minimum}", fits and value >= minimum
     if fits and maximum is not None and value > maximum:

@@ -149,7 +149,8 @@ def _write_hugging_face(
     elif (preset.home / sentence_transformers.MODULES).is_file():
         library = "SentenceTransformer"
         dense = preset.once(sentence_transformers.read_dense_weights)
-        sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
+        settings_of_texts, is_static = preset.sentence_settings, not config.num_layers
+        sentence_transformers.write(directory, config.hidden_size, settings_of_texts, dense, is_static)
     task = OF_LIBRARY[library].model if library else task
     model_card.write(
         directory,

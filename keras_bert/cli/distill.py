@@ -1,22 +1,27 @@
-"""Distill a teacher into a model with fewer layers.
+"""Distill a teacher into a model with fewer layers, or into static vectors.
 
-The teacher is a classifier or a masked language model. The student starts with layers of the teacher: for 6 of 12,
-these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
+A teacher that is a classifier or a masked language model teaches a student that starts with layers of the teacher: for
+6 of 12, these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run. A sentence encoder
+becomes static vectors, a table without layers, in minutes, without training.
 
 \b
 Examples:
   $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.tsv --output small
   $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
+  $ keras-bert distill static --teacher all-MiniLM-L6-v2 --output static
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from keras_bert import files
 from keras_bert.cli import pretrain, runs
-from keras_bert.cli.options import find_preset, together
+from keras_bert.cli.options import find_preset, load_model, together
+from keras_bert.cli.terminal import echo, misuse
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
@@ -27,8 +32,9 @@ def distill() -> None:
 
 
 _TEACHER = "The model to learn from: a directory, or hf://org/name."
+_teacher_option = click.option("--teacher", required=True, callback=find_preset, metavar="MODEL", help=_TEACHER)
 _teaching = together(
-    click.option("--teacher", required=True, callback=find_preset, metavar="MODEL", help=_TEACHER),
+    _teacher_option,
     click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of layers of the student."),
 )
 
@@ -59,3 +65,37 @@ def masked_language_model(**options: Any) -> None:
       $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
     """
     runs.pretrain(**options)
+
+
+@distill.command("static")
+@_teacher_option
+@click.option("--output", required=True, metavar="DIR", help="Write the model into DIR.")
+@click.option("--overwrite", is_flag=True, help="Replace a model in DIR.")
+@click.option(
+    "--size", type=click.IntRange(1), default=256, show_default=True, help="The number of values of a vector."
+)
+def static_vectors(teacher: Path, output: str, overwrite: bool, size: int) -> None:
+    """Make static vectors of a sentence encoder: a vector for each token, whose mean is that of a text.
+
+    They are faster than a model with layers, and worse. `finetune embed --preset DIR` improves them on pairs of
+    texts. model2vec and sentence-transformers read them, too.
+
+    \b
+    Example:
+      $ keras-bert distill static --teacher all-MiniLM-L6-v2 --output static
+    """
+    from keras_bert.formats import model_files
+
+    with misuse(OSError):
+        files.check_writable(output)
+        files.refuse_to_overwrite(Path(output), model_files.present(Path(output), model_files.MODEL), overwrite)
+    from keras_bert.tasks.registry import load_as
+
+    model = load_model(lambda: load_as("BertSentenceEncoder", teacher), teacher)
+    from keras_bert.training import static_of
+
+    with misuse(ValueError):
+        student = static_of(model, size)
+    student.save_preset(output, overwrite)
+    tokens, size = student.encoder.config.vocab_size, student.vector_size
+    echo(f"{tokens:,} vectors of {size} values in {output}")

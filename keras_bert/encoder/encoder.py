@@ -123,7 +123,7 @@ class BertEncoder(FreezesLayers):
             `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding gets
                 zeros, because it is not computed (see `Unpadding`), or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` floats `[batch, seq_length, hidden]`; the last is
-                `sequence_output`;
+                `sequence_output`, which without layers is the token embeddings;
             `default`: the same as `pooled_output`.
 
     Raises:
@@ -208,10 +208,11 @@ class BertEncoder(FreezesLayers):
             if i == len(layers) and self.final_norm is not None:
                 hidden = self.final_norm(hidden)
             outputs.append(unpadding.sequences(ops.cast(hidden, self.compute_dtype)))
-        pooled = self._pool(outputs[-1], unpadding)
+        last = outputs[-1] if outputs else unpadding.sequences(ops.cast(hidden, self.compute_dtype))
+        pooled = self._pool(last, unpadding)
         return {
             "pooled_output": pooled,
-            "sequence_output": outputs[-1],
+            "sequence_output": last,
             "encoder_outputs": outputs,
             "default": pooled,
         }

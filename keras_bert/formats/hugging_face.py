@@ -13,7 +13,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats import recognition
+from keras_bert.formats import recognition, static
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families.table import TABLES, FamilyTable, table_of
 from keras_bert.formats.tensorflow import old_transformers
@@ -50,7 +50,7 @@ _CLASSES: tuple[tuple[set[str], str], ...] = (
 _SUBSTITUTES = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = tuple(name for name, head in HEADS.items() if head.has_labels)
 # Entries of `config.json` about the labels and the task, not about the network.
-_TASK_KEYS = ("id2label", "label2id", "problem_type", "matryoshka_dimensions", SETTINGS)
+_TASK_KEYS = ("id2label", "label2id", "problem_type", "matryoshka_dimensions", "normalize", SETTINGS)
 
 
 def recognizes(preset: PresetFiles) -> bool:
@@ -65,7 +65,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     weights = _weights_of(preset)
     if weights is None:
         raise recognition.missing_error(preset.directory, *_OPENERS, advice="copy the model's weights there")
-    table, file = table_of(config), weights()
+    table, file = table_of(config), static.whole(weights())
     classes: Iterable[str] = values.get("architectures") or ()
     if old_transformers.is_tensorflow(file.names):
         table = old_transformers.table_of(table)

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, keras_hub, model_card, model_files, sentence_transformers
+from keras_bert.formats import hugging_face, keras_hub, model_card, model_files, sentence_transformers, static
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.tensorflow import garden, saved_model, tf1
 from keras_bert.formats.tensorflow.bundle import is_saved_model
@@ -45,7 +45,7 @@ class Preset(PresetFiles):
         home: the directory that the handle names, or the one around `saved_model/1` of transformers.
         saved_model: that path inside of `home`, if the handle names it.
         directory: the directory of the files: `home`, or a folder in it that sentence-transformers' `modules.json`
-            names for its Transformer, such as `0_Transformer`.
+            names for its Transformer or StaticEmbedding, such as `0_Transformer`.
         activation: the encoder's activation, if the user names it; for formats that do not store it.
 
     Raises:
@@ -60,7 +60,10 @@ class Preset(PresetFiles):
     def __init__(self, handle: str | Path) -> None:
         super().__init__(handle)
         self._find_saved_model()
-        self.directory = self.home / sentence_transformers.transformer_folder(self)
+        kind, folder = sentence_transformers.first_module(self)
+        self.directory = self.home / folder
+        if values := static.config_of(self, kind == "StaticEmbedding"):
+            self._json[self.directory / hugging_face.CONFIG] = values
 
     def _find_saved_model(self) -> None:
         """Finds the configuration of a SavedModel of transformers that the handle names: around it, or inside."""

@@ -284,6 +284,8 @@ def _entries(saved: Saved, elsewhere: Collection[str]) -> dict[str, object]:
     entries: dict[str, object] = {} if saved.labels is None else hugging_face.label_entries(saved.labels)
     if "problem_type" in saved.settings:
         entries["problem_type"] = saved.settings["problem_type"]
+    if not saved.config.num_layers and "normalize" in saved.settings:  # for model2vec
+        entries["normalize"] = saved.settings["normalize"]
     if sizes := saved.settings.get("matryoshka_dimensions"):
         entries["matryoshka_dimensions"] = sizes
     if saved.library == "CrossEncoder" and saved.labels is None:  # of labels, `CrossEncoder` returns logits
@@ -322,7 +324,9 @@ def _write_library_files(directory: Path, saved: Saved) -> list[str]:
     if saved.library == "SentenceTransformer":
         dense = saved.weights.get("dense") and saved.read("dense", {})
         theirs = sentence_transformers.SentenceSettings(max_length=saved.max_length, **settings)
-        written += sentence_transformers.write(directory, saved.config.hidden_size, theirs, dense)
+        written += sentence_transformers.write(
+            directory, saved.config.hidden_size, theirs, dense, is_static=not saved.config.num_layers
+        )
     if saved.library == "CrossEncoder":
         cross_encoder.write_length(directory, saved.max_length)
     if saved.library == "SparseEncoder":

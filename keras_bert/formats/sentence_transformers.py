@@ -16,8 +16,9 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats import keras_hub
+from keras_bert.formats import keras_hub, static
 from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
@@ -28,10 +29,11 @@ ROUTER = "router_config.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
-_CONFIG, _DENSE = "config.json", "2_Dense"
+_CONFIG = "config.json"
 _MIN_LENGTH = 3  # tokens: [CLS] a [SEP]
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-_CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
+FIRST = (["Transformer", "Pooling"], ["StaticEmbedding"])
+_CHAINS = [[*first, *dense, *last] for first in FIRST for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 # Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
 # this package's losses take vectors without dropout.
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
@@ -121,11 +123,13 @@ def read(preset: PresetFiles) -> SentenceSettings:
     modules = _read_modules(preset)
     if not modules:
         refuse_without_modules(preset)
-        return SentenceSettings(**{"pooling": "mean", "max_length": length} | keras_hub.embedder_settings(preset))
+        found = keras_hub.embedder_settings(preset) | static.settings(preset)
+        return SentenceSettings(**{"pooling": "mean", "max_length": length} | found)
     if "Normalize" in modules:
         read_options(preset, directory / modules["Normalize"] / _CONFIG, dict, KNOWN["Normalize"], _FIXED_NORMALIZE)
+    is_static = "StaticEmbedding" in modules
     return SentenceSettings(
-        **_read_pooling(preset, directory / modules["Pooling"] / _CONFIG),
+        **({"pooling": "mean"} if is_static else _read_pooling(preset, directory / modules["Pooling"] / _CONFIG)),
         max_length=length,
         normalize="Normalize" in modules,
         dense=_read_dense(preset, directory / modules["Dense"] / _CONFIG) if "Dense" in modules else None,
@@ -151,18 +155,23 @@ def has_dense(preset: PresetFiles) -> bool:
     return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}], preset.home))
 
 
-def transformer_folder(preset: PresetFiles) -> str:
-    """Finds the folder of the Transformer; "" if it is the preset's own, or if `read` will refuse the modules."""
+def first_module(preset: PresetFiles) -> tuple[str, str]:
+    """Finds the kind and the folder of the first module, such as a Transformer, which has the weights.
+
+    Each is "" if there is none; so is the folder if it is the preset's own, or if `read` will refuse the modules.
+    """
+    kinds = [""]
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
-        kinds = [kind_of(module["type"]) for module in modules]
-        folder = modules[0]["path"] if kinds[:2] == ["Transformer", "Pooling"] else ""
+        kinds = [kind_of(module["type"]) for module in modules] or kinds
+        folder = modules[0]["path"] if any(kinds[: len(first)] == first for first in FIRST) else ""
         if kinds == ["Router"]:
             router = preset.json(ROUTER, {"structure": {"document": [str]}}, preset.home)
             folder = "".join(router["structure"]["document"][:1])
     except (OSError, ValueError):
-        return ""
-    return folder if re.fullmatch(r"[\w-]+", folder) and (preset.home / folder).is_dir() else ""
+        folder = ""
+    is_folder = re.fullmatch(r"[\w-]+", folder) and (preset.home / folder).is_dir()
+    return kinds[0], folder if is_folder else ""
 
 
 def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
@@ -188,9 +197,16 @@ def write(
     hidden_size: int,
     settings: SentenceSettings,
     dense_weights: Mapping[str, np.ndarray] | None = None,
+    is_static: bool = False,
 ) -> list[str]:
     """Writes the files by which `SentenceTransformer(directory)` computes the same vectors. Returns their names."""
-    kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
+    if is_static and (settings.pooling != "mean" or not settings.include_prompt):
+        raise ValueError(
+            f"static vectors with pooling={settings.pooling!r} and include_prompt={settings.include_prompt} cannot be "
+            "stored; StaticEmbedding takes the mean of all tokens"
+        )
+    first = FIRST[is_static]
+    kinds = [*first, *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     for path in paths[1:]:
         files.refuse_link(directory / path)
@@ -211,11 +227,17 @@ def write(
             **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),
         },
     }
+    if is_static:
+        del values[POOLING], values[LENGTH]
+        limit = {"direction": "Right", "max_length": settings.max_length, "strategy": "LongestFirst", "stride": 0}
+        content = files.read_json(directory / ALL_IN_ONE)
+        values[ALL_IN_ONE] = {**content, "truncation": limit}  # what else says how long a text may be
     written = [*values]
     if dense := settings.dense:
         assert dense_weights is not None  # settings.dense needs them
         torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
-        values[f"{_DENSE}/{_CONFIG}"] = {
+        folder = next(path for path in paths if path.endswith("_Dense"))
+        values[f"{folder}/{_CONFIG}"] = {
             "in_features": hidden_size,
             "out_features": dense["units"],
             "bias": dense["use_bias"],
@@ -224,7 +246,7 @@ def write(
         tensors = {"linear.weight": np.transpose(dense_weights["kernel"])}
         if dense["use_bias"]:
             tensors["linear.bias"] = dense_weights["bias"]
-        path = f"{_DENSE}/model.safetensors"
+        path = f"{folder}/model.safetensors"
         write_safetensors(directory / path, {name: each.shape for name, each in tensors.items()}, tensors.items())
         written = [*values, path]
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
@@ -274,10 +296,10 @@ def _read_modules(preset: PresetFiles) -> dict[str, str]:
     if kinds not in _CHAINS:
         raise ValueError(
             f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, each once, in this "
-            "order; the last two may be missing"
+            "order; the last two may be missing, and StaticEmbedding may replace the first two"
         )
     for kind, module in zip(kinds, modules, strict=True):
-        if not re.fullmatch(r"[\w-]*", module["path"]):
+        if not re.fullmatch(r"\.|[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
         config = preset.home / module["path"] / _CONFIG
         if (kind in ("Pooling", "Dense") or (kind == "Transformer" and module["path"])) and not config.is_file():

@@ -22,6 +22,7 @@ from keras_bert import files
 from keras_bert.choices import POOLINGS
 from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
+    FIRST,
     LENGTH,
     MODULES,
     PROMPTS,
@@ -118,7 +119,7 @@ def _read_modules(preset: PresetFiles) -> dict[str, str] | None:
     if kinds in _CHAINS and not modules[0]["path"] and re.fullmatch(r"[\w-]+", modules[1]["path"]):
         return {"SpladePooling": modules[1]["path"]}
     refuse_without_modules(preset)
-    if kinds in ([], ["Transformer"]) or kinds[:2] == ["Transformer", "Pooling"]:  # of another kind of model
+    if kinds in ([], ["Transformer"]) or any(kinds[: len(first)] == first for first in FIRST):  # of another kind
         return None
     raise ValueError(
         f"{path} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the same directory, and "

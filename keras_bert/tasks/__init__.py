@@ -16,9 +16,12 @@ if TYPE_CHECKING:
         ContrastiveLoss,
         CoSENTLoss,
         CosineSimilarityLoss,
+        DistillKLDivLoss,
+        GISTEmbedLoss,
         MarginMSELoss,
         MatryoshkaLoss,
         MultipleNegativesRankingLoss,
+        MultipleNegativesSymmetricRankingLoss,
         TripletLoss,
         VectorMSELoss,
     )

@@ -62,6 +62,8 @@ class BytePairTokenizer(Tokenizer):
         split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "digits" (the same, but
             each number is a word: SmolLM), "llama3" (also OpenAI's cl100k_base; EuroBERT).
         ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
+        packing: how texts become rows: "special", with `[CLS]` and `[SEP]` or the like; "plain", without them; or
+            "known", without them, where a row's mask leaves out unknown tokens. The last two are for static vectors.
 
     Attributes:
         merges: list of pairs of str.
@@ -113,6 +115,7 @@ class BytePairTokenizer(Tokenizer):
         second_cls: bool = BytePairArguments.second_cls,
         split: str = BytePairArguments.split,
         ignore_merges: bool = BytePairArguments.ignore_merges,
+        packing: str = BytePairArguments.packing,
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
@@ -134,7 +137,7 @@ class BytePairTokenizer(Tokenizer):
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
         self.add_prefix_space, self.added_tokens = add_prefix_space, list(added_tokens)
         self.normalization, self.split, self.ignore_merges = normalization, split, ignore_merges
-        self.pair_format = PairFormat(separators, second_type_id, second_cls)
+        self.pair_format = PairFormat(separators, second_type_id, second_cls, packing)
         self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
 
         token_bytes = bytes_of_tokens(tokens, {*added, *special})

@@ -95,22 +95,26 @@ def pack(
     sep_id: int,
     pad_id: int,
     pair_format: PairFormat = BERT_PAIRS,
+    unk_id: int = -1,
 ) -> dict[str, tf.Tensor]:
     """Packs segments, one or two ragged int32 `[batch, (tokens)]`, which must fit, into padded rows: `[CLS] a [SEP]`.
 
     Returns int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-    `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0.
+    `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0. The format
+    may leave out `[CLS]` and `[SEP]`, and mask unknown tokens.
     """
     batch = segments[0].nrows()
     cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
     first, *second = (tf.cast(segment, tf.int32) for segment in segments)
     between = [sep] * pair_format.separators + [cls] * pair_format.second_cls
     parts = [cls, first, *(between if second else []), *second, sep]
-    row = tf.concat(parts, axis=1)
+    row = tf.concat(parts if pair_format.packing == "special" else [first, *second], axis=1)
     shape = tf.stack([-1, sequence_length]) if tf.is_tensor(sequence_length) else [None, sequence_length]
     word_ids = row.to_tensor(pad_id, shape=shape)
     mask = tf.sequence_mask(row.row_lengths(), sequence_length, tf.int32)
-    if not second:
+    if pair_format.packing == "known":
+        mask *= tf.cast(word_ids != unk_id, tf.int32)
+    if not second or pair_format.packing != "special":
         type_ids = tf.zeros_like(mask)
     else:
         before = 1 + first.row_lengths() + pair_format.separators

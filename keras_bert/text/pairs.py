@@ -8,6 +8,7 @@ from numbers import Integral
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.choices import PACKINGS, check_choice
 from keras_bert.formats.tokenizers.byte_pairs import BytePairArguments
 from keras_bert.formats.tokenizers.wordpiece import WordPieceArguments
 
@@ -26,6 +27,10 @@ class PairFormat:
     separators: int  # the number of `[SEP]` between the texts
     second_type_id: int  # the type id of `b [SEP]`
     second_cls: bool = False  # whether a `[CLS]`, of the second type, is before `b`
+    packing: str = "special"  # one of `PACKINGS`
+
+    def __post_init__(self) -> None:
+        check_choice("packing", self.packing, PACKINGS)
 
     @property
     def between(self) -> int:
@@ -34,6 +39,8 @@ class PairFormat:
 
     def special_tokens(self, segments: int) -> int:
         """Counts the special tokens in a row of one or two segments."""
+        if self.packing != "special":
+            return 0
         return 2 if segments == 1 else 2 + self.between
 
 

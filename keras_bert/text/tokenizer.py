@@ -232,7 +232,7 @@ class Tokenizer:
     def pack(self, segments: Sequence[tf.RaggedTensor], sequence_length: tf.Tensor | int) -> dict[str, tf.Tensor]:
         """Packs segments with this tokenizer's special tokens into padded rows, int32 `[batch, sequence_length]`."""
         special_ids = self.cls_token_id, self.sep_token_id, self.pad_token_id
-        return pack(segments, sequence_length, *special_ids, self.pair_format)
+        return pack(segments, sequence_length, *special_ids, self.pair_format, self.unk_token_id)
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):

@@ -47,6 +47,8 @@ class WordPieceTokenizer(Tokenizer):
             words. If two begin at the same place, the longer one is matched. The tokens are normalized like the text.
         more_special_tokens: further special tokens of the vocabulary, such as markers of entities, recognized only with
             `special_tokens_in_text`.
+        packing: how texts become rows: "special", with `[CLS]` and `[SEP]` or the like; "plain", without them; or
+            "known", without them, where a row's mask leaves out unknown tokens. The last two are for static vectors.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -87,6 +89,7 @@ class WordPieceTokenizer(Tokenizer):
         second_type_id: int = WordPieceArguments.second_type_id,
         added_tokens: Sequence[str] = WordPieceArguments.added_tokens,
         more_special_tokens: Sequence[str] = WordPieceArguments.more_special_tokens,
+        packing: str = WordPieceArguments.packing,
     ):
         if not 1 <= max_chars_per_word <= _MAX_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MAX_CHARS}")
@@ -99,7 +102,7 @@ class WordPieceTokenizer(Tokenizer):
         self.strip_accents = strip_accents
         self.split_on_cjk = split_on_cjk
         self.max_chars_per_word = max_chars_per_word
-        self.pair_format = PairFormat(separators, second_type_id)
+        self.pair_format = PairFormat(separators, second_type_id, packing=packing)
 
         strip = lowercase if strip_accents is None else strip_accents
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)

@@ -14,6 +14,7 @@ if keras.backend.backend() == "tensorflow":  # on other backends, only the optim
     from keras_bert.training.pretrain import Phase, evaluate_text, pretrain
     from keras_bert.training.pretraining_run import pretrain_files
     from keras_bert.training.report import evaluate, score
+    from keras_bert.training.static_vectors import static_of
 
 __all__ = [
     "LAMB",
@@ -30,6 +31,7 @@ __all__ = [
     "pretrain",
     "pretrain_files",
     "score",
+    "static_of",
     "strategy",
     "student_of",
 ]

@@ -86,7 +86,7 @@ def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
     if not 0 <= layers <= config.num_layers:
         raise ValueError(f"frozen_layers is {layers}, of {counted(config.num_layers, 'layer')}; 0 freezes nothing")
     groups = [config.group_of(layer) for layer in range(config.num_layers)]
-    if groups[layers - 1 : layers] == groups[layers : layers + 1]:
+    if layers and groups[layers - 1 : layers] == groups[layers : layers + 1]:
         allowed = ", ".join(str(groups.index(group)) for group in range(config.groups))
         raise ValueError(
             f"frozen_layers is {layers}, but in this model, layers {layers} and {layers + 1} share weights; expected "

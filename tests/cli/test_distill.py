@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenClassifier
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks import BertMaskedLM
@@ -81,3 +81,13 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     rest = ("--teacher", tmp_path / "small", "--num-layers", "2", "--output", tmp_path / "new")
     assert "--num-layers is 2; expected 1 to 1, the teacher's" in fails("distill", "classify", *columns(table), *rest)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_static_vectors(run, tmp_path):
+    result = run("distill", "static", "--teacher", "bert-books", "--output", tmp_path / "out",
+                 "--size", 32)  # fmt: skip
+    assert result.stdout.endswith(f" vectors of 32 values in {tmp_path / 'out'}\n")
+    assert BertSentenceEncoder.from_preset(tmp_path / "out").encode("a cat").shape == (32,)
+    again = run("distill", "static", "--teacher", "bert-books", "--output", tmp_path / "out", exit_code=2)
+    assert "overwrite" in again.stderr

@@ -165,6 +165,7 @@ def test_losses(library):
         (ranking(7.0), their_ranking(None, 7.0), 3, None),
         (ranking(symmetric=True), their_ranking(None, **both), 2, None),
         (ranking(symmetric=True), their_ranking(None, **both), 4, None),
+        (losses.MultipleNegativesSymmetricRankingLoss(), theirs.MultipleNegativesSymmetricRankingLoss(None), 2, None),
         (losses.CoSENTLoss(), theirs.CoSENTLoss(None), 2, GRADES),
         (losses.AnglELoss(), theirs.AnglELoss(None), 2, GRADES),
         (losses.CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), 2, GRADES),
@@ -185,6 +186,40 @@ def test_margins(library, negatives):
     for labels in (scores.astype(np.float32), margins, *[margins[:, 0]] * (negatives == 1)):
         expected = loss_of(theirs, vectors, labels)
         assert float(losses.MarginMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_divergence_from_a_better_models_scores(library, temperature):
+    vectors, scores = drawn(4), np.random.default_rng(1).normal(size=(BATCH, 3)).astype(np.float32)
+    theirs = library.sentence_transformer.losses.DistillKLDivLoss(None, temperature=temperature)
+    expected = loss_of(theirs, vectors, scores)
+    assert float(losses.DistillKLDivLoss(temperature)(scores, vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def guided(library, ours, tmp_path_factory):
+    """A model and its guide, of theirs."""
+    guide, folder = BertSentenceEncoder(small.encoder(seed=1, num_layers=1), small.preprocessor()), []
+    for model in (ours, guide):
+        folder.append(tmp_path_factory.mktemp("guided"))
+        model.save_preset(folder[-1])
+    return [library.SentenceTransformer(str(each), device="cpu").eval() for each in folder]
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [(2, {}), (3, {"margin": -0.05}), (3, {"contrast_anchors": False}), (2, {"contrast_positives": False})],
+)
+def test_a_guide_masks_negatives(library, guided, columns, settings):
+    model, guide = guided
+    theirs = library.sentence_transformer.losses.GISTEmbedLoss(model, guide, temperature=0.1, **settings)
+    texts = [[f"{word} {other}" for word in small.WORDS.split()[:7]] for other in ("film", "good", "music")[:columns]]
+    vectors, wanted = (np.stack([each.encode(column) for column in texts], axis=1) for each in guided)
+    expected = float(theirs([model.preprocess(column) for column in texts], None))
+    found = float(losses.GISTEmbedLoss(0.1, **settings)(wanted, vectors))
+    assert found == pytest.approx(expected, rel=1e-5)
+    unmasked = losses.GISTEmbedLoss(0.1, **settings | {"margin": -9.0})
+    assert 0.01 < found < float(unmasked(wanted, vectors)) - 0.01
 
 
 def test_vectors_of_a_better_model(library):

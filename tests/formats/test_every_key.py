@@ -204,6 +204,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "jina_embeddings_v3": ({**BERT_OBEYED, **ROPE, "head_dim": 8}, {**EVERYWHERE_ONLY, **ROPE_ONLY}),
+    "model2vec": ({}, {}),
 }
 
 
@@ -314,7 +315,7 @@ def test_published_files_have_known_keys_only(shared_data):
     assert published_files_with_known_keys(shared_data) > 25
 
 
-MODULES = {name: name.replace("-", "_") for name in TABLES if name not in ("new", "neobert")}
+MODULES = {name: name.replace("-", "_") for name in TABLES if name not in ("new", "neobert", "model2vec")}
 
 
 @pytest.mark.parity
@@ -473,7 +474,7 @@ def test_the_tables_have_every_key_of_sentence_transformers():
     assert {*splade.config_keys} <= sparse_encoder.KNOWN_POOLING
     # The other modules are refused by name.
     others = {name for name in modules.__all__ if name not in kinds.values()}
-    for name in others - {"Dropout"}:
+    for name in others - {"Dropout", "StaticEmbedding"}:
         assert name not in sentence_transformers._KINDS
 
 

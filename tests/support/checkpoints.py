@@ -39,6 +39,12 @@ CONFIGS = {
         **families.FAMILIES["ultrabert"].size | SIZES | {"num_layers": 3, "num_key_value_heads": 1, "local_window": 6},
     ),
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
+    **{
+        name: BertConfig(
+            family=name, pooler=False, **SIZES | families.FAMILIES[name].hugging_face.values | {"hidden_dropout": 0.2}
+        )
+        for name in ("model2vec", "static_embedding")
+    },
 }
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1, "choices": 1}
 

@@ -123,6 +123,9 @@ ALL = [
     (losses.ContrastiveLoss(1.2), 2, ALIKE),  # within which some are
     (losses.TripletLoss(0.3), 3, ALIKE),
     (losses.MarginMSELoss(), 3, np.linspace(-1, 1, BATCH)),
+    (losses.MultipleNegativesSymmetricRankingLoss(7.0), 2, ALIKE),
+    (losses.DistillKLDivLoss(2.0), 3, drawn(2, seed=1)[..., 0]),
+    (losses.GISTEmbedLoss(0.2, 0.1, False), 3, drawn(3, seed=1)),
     (losses.VectorMSELoss(), 2, drawn(1, seed=1)[:, 0]),
     (losses.MatryoshkaLoss(losses.TripletLoss(0.3), [8, 3], [1.0, 2.0]), 3, ALIKE),
 ]
@@ -153,6 +156,10 @@ ZEROS, COSENT = np.zeros(BATCH), losses.CoSENTLoss()
     (lambda: losses.MatryoshkaLoss(COSENT, [4, 2], [1]), ("2 dims", "1 weight")),
     (lambda: losses.MultipleNegativesRankingLoss(scale=0), ("scale", "0", "above 0")),
     (lambda: losses.AnglELoss()(ZEROS, drawn(2)[..., :7]), ("7 values", "AnglELoss", "even")),
+    (lambda: losses.DistillKLDivLoss()(ZEROS, drawn(3)), ("1 score", "2 texts")),
+    (lambda: losses.DistillKLDivLoss(0), ("temperature", "0", "above 0")),
+    (lambda: losses.GISTEmbedLoss(-1), ("temperature", "-1", "above 0")),
+    (lambda: losses.GISTEmbedLoss()(drawn(3), drawn(2)), ("guide", "(6, 3, 8)", "2 columns")),
 ])  # fmt: skip
 def test_vectors_and_settings_that_cannot_be_are_refused(call, words):
     with error_names(ValueError, *words):

@@ -25,7 +25,14 @@ from keras_bert import (
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.base.lists import pack_lists
 from keras_bert.tasks.losses.ranking_losses import LambdaLoss
-from keras_bert.tasks.losses.sentence_losses import AnglELoss, CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.losses.sentence_losses import (
+    AnglELoss,
+    CoSENTLoss,
+    GISTEmbedLoss,
+    MatryoshkaLoss,
+    MultipleNegativesRankingLoss,
+    MultipleNegativesSymmetricRankingLoss,
+)
 from keras_bert.tasks.steps.few_shot import compare_pairs
 from keras_bert.tasks.steps.gradient_cache import by_mini_batches
 from keras_bert.tasks.steps.training_step import on_labels
@@ -40,9 +47,10 @@ ROWS = 37  # with 16 rows a batch, 5 are left over: for 3 replicas 2, 2 and 1
 EPOCHS = 2
 # Losses that compare the rows of a batch: gradients are those of one device with the whole batch.
 COMPARING = {
-    "ranking": MultipleNegativesRankingLoss(symmetric=True),
+    "ranking": MultipleNegativesSymmetricRankingLoss(),
     "ranking_by_two": MultipleNegativesRankingLoss(),  # in mini-batches of two
     "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),
+    "guided": GISTEmbedLoss(),
     "cosent": CoSENTLoss(),
     "angle": AnglELoss(),
     "lists": LambdaLoss(),
@@ -53,7 +61,7 @@ COMPARING = {
 # have unlike numbers of rows.
 JOBS = {
     ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "few_shot_run", "ranking", "angle"),
-    ("mirrored", 3): ("ranking_by_two", "shorter_by_two", "cosent", "lists", "few_shot", "few_shot_of_two"),
+    ("mirrored", 3): ("ranking_by_two", "shorter_by_two", "guided", "cosent", "lists", "few_shot", "few_shot_of_two"),
     ("multi_worker", 2): ("few_shot_run", "ranking", "lists"),
     ("multi_worker", 3): ("any_model", "classified", "pretrained"),
 }
@@ -184,6 +192,7 @@ def compared(kind):
         model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
         x = tuple(model.preprocessor(column) for column in columns)
         y = np.linspace(0, 1, 7) if isinstance(loss, CoSENTLoss) else y
+        y = np.random.default_rng(0).normal(size=(7, 2, 8)) if isinstance(loss, GISTEmbedLoss) else y
     if kind.endswith("by_two") and model.distribute_strategy.num_replicas_in_sync > 1:
         step = by_mini_batches(2)
     with model.training_with(step):

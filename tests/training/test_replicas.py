@@ -105,12 +105,15 @@ def test_every_loss_that_compares_rows_is_tried_on_replicas():
     """A loss compares rows if that of a batch is not the mean of its rows' losses."""
     random, comparing = np.random.default_rng(0), set()
     ranking = [getattr(ranking_losses, name) for name in RANKING_LOSSES.values()]
-    for kind in {*(getattr(sentence_losses, name) for name in SENTENCE_LOSSES.values()), *ranking, VectorMSELoss}:
+    sentences = [getattr(sentence_losses, name) for name in SENTENCE_LOSSES.values()]
+    for kind in {*sentences, *ranking, VectorMSELoss, sentence_losses.GISTEmbedLoss}:
         loss, is_list = kind(), kind in ranking and kind is not sentence_losses.MarginMSELoss
-        columns = 3 if kind in (sentence_losses.TripletLoss, sentence_losses.MarginMSELoss) else 2
+        of_three = ("TripletLoss", "MarginMSELoss", "DistillKLDivLoss")
+        columns = 3 if kind.__name__ in of_three else 2
         y_pred = random.normal(size=(6, 3) if is_list else (6, columns, 8)).astype("float32")
         y_true = np.float32([[1, 0, 0], [0, 1, 1], [2, 1, 0]] * 2) if is_list else np.linspace(0, 1, 6, dtype="float32")
-        y_true = y_pred[::-1] if kind is sentence_losses.VectorMSELoss else y_true
+        y_true = y_pred[::-1] if kind in (VectorMSELoss, sentence_losses.GISTEmbedLoss) else y_true
+        y_true = np.stack([y_true, 1 - y_true], 1) if kind is sentence_losses.DistillKLDivLoss else y_true
         rows = [float(loss(y_true[i : i + 1], y_pred[i : i + 1])) for i in range(6)]
         if not np.isclose(float(loss(y_true, y_pred)), np.mean(rows)):
             comparing.add(type(loss))

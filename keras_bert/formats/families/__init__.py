@@ -14,6 +14,7 @@ from keras_bert.formats.families.neobert import NEOBERT
 from keras_bert.formats.families.nomic_bert import NOMIC_BERT
 from keras_bert.formats.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from keras_bert.formats.families.row import Family
+from keras_bert.formats.families.static import MODEL2VEC, STATIC_EMBEDDING
 from keras_bert.formats.families.ultrabert import ULTRABERT
 
 # By the `model_type` in config.json, which is `BertConfig.family`.
@@ -36,4 +37,6 @@ FAMILIES: dict[str, Family] = {
     "ultrabert": ULTRABERT,
     "neobert": NEOBERT,
     "jina_embeddings_v3": JINA,
+    "model2vec": MODEL2VEC,
+    "static_embedding": STATIC_EMBEDDING,
 }

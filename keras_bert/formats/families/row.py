@@ -130,6 +130,7 @@ class Family:
     tokenizer_class: str = ""  # that transformers 5 takes if `tokenizer_config.json` names none
     follows_tokenizer_json: bool = False  # whether transformers 5 does, whichever class the files name
     sentencepiece: Mapping[str, SentencePieceFamily] = field(default_factory=dict)  # by the name of such a tokenizer
+    packing: str = "special"  # one of `choices.PACKINGS`
 
 
 def size(layers: int, hidden: int, heads: int | None = None, **others: Any) -> dict[str, Any]:

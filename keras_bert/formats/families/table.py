@@ -44,7 +44,7 @@ class FamilyTable(Row):
         expected = replace(config, **fields)
         for head in heads:
             if head not in self.heads:
-                known = ", ".join(name for name in self.heads if name != "masked_lm")
+                known = ", ".join(name for name in self.heads if name != "masked_lm") or "none"
                 raise ValueError(f"{config.family} has no head {head!r}; it has {known}")
             if _network(config, head) != _network(expected, head):
                 differing = (name for name in names if getattr(config, name) != getattr(expected, name))

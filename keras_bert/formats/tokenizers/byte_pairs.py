@@ -135,6 +135,7 @@ class BytePairArguments:
     second_cls: bool = False
     split: str = "gpt2"
     ignore_merges: bool = False
+    packing: str = "special"
 
 
 _OF_ROBERTA = [each.name for each in fields(BytePairArguments)]
@@ -245,6 +246,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
+    packing = template(cls, sep, *(arguments[name] for name in _PACKING))
     return {
         "version": "1.0",
         "truncation": None,
@@ -252,7 +254,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
         "added_tokens": added_entries(ids, special, arguments["added_tokens"], arguments["mask_token"]),
         "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
         "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),
-        "post_processor": template(cls, sep, *(arguments[name] for name in _PACKING)),
+        "post_processor": packing if arguments["packing"] == "special" else None,
         "decoder": pre_tokenizer_of("gpt2", arguments["add_prefix_space"]),
         "model": {
             "type": "BPE",

@@ -156,8 +156,15 @@ class TokenizerFiles:
         return None if name in _FOLLOWING or follows else name
 
     @property
+    def packing(self) -> str:
+        """How the family packs texts into rows, one of `PACKINGS`."""
+        return FAMILIES[self.model_type].packing if self.model_type in FAMILIES else "special"
+
+    @property
     def kind(self) -> str:
         """The type of the tokenizer, one of `TYPES`, by the names of files or by `tokenizer.json`."""
+        if self.packing != "special":  # static vectors
+            return self.check_type("WordPiece", "BPE")
         path = files.find(self.directory, *TYPES, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
         return TYPES.get(path.name) or self.check_type(*dict.fromkeys(reversed(TYPES.values())))
 
@@ -238,6 +245,11 @@ class TokenizerFiles:
             return arguments
         files.check_json(self.tokenizer_json, JSON_SHAPE, self.tokenizer_json_path)
         self.check_keys()
+        if self.packing != "special":  # a post_processor would have no effect
+            content = {**self.tokenizer_json, "packing": self.packing}
+            arguments = arguments_of(self.tokenizer_json_path, content)
+            unknown = arguments.get("unk_token", arguments.get("pad_token", arguments["vocabulary"][0]))
+            return {**dict.fromkeys(TOKENS, unknown), **arguments}  # the vocabulary may lack [CLS] and others
         arguments = arguments_of(self.tokenizer_json_path, self.tokenizer_json)
         declared = {key: arguments.get(key) for key in ("cls_token", "sep_token")}  # of its post_processor
         declared["unk_token"] = self.tokenizer_json["model"].get("unk_token")

@@ -195,6 +195,8 @@ _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, Fals
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
     """Reads `cls_token`, `sep_token` and the arguments of `template` from a `post_processor`."""
+    if packing := content.get("packing"):  # of static vectors, see `TokenizerFiles.arguments`
+        return {"packing": packing}
     processor = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes offsets, but no ids.
     steps = [step for step in processor.get("processors") or [] if step["type"] != "ByteLevel"]

@@ -46,6 +46,7 @@ class WordPieceArguments:
     second_type_id: int = 1
     added_tokens: Sequence[str] = ()
     more_special_tokens: Sequence[str] = ()
+    packing: str = "special"
 
 
 # Argument of WordPieceTokenizer -> key in tokenizer_config.json.
@@ -138,7 +139,11 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     pairs, special = ("separators", "second_type_id"), arguments["more_special_tokens"]
     classes = (name for name, values in _CLASSES.items() if all(arguments[key] == values[key] for key in pairs))
-    needs_json = arguments["added_tokens"] or any(len(token.split()) != 1 for token in special)
+    needs_json = (
+        arguments["packing"] != "special"
+        or arguments["added_tokens"]
+        or any(len(token.split()) != 1 for token in special)
+    )
     name = ANY_CLASS if needs_json else next(classes, ANY_CLASS)
     config = {"tokenizer_class": name, **entries, **({"additional_special_tokens": special} if special else {})}
     if name == ANY_CLASS:
@@ -182,6 +187,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    packing = template(cls, sep, arguments["separators"], arguments["second_type_id"])
     words = arguments["vocabulary"][: words_before(arguments["vocabulary"], arguments["more_special_tokens"])]
     special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
     return {
@@ -197,7 +203,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             "lowercase": arguments["lowercase"],
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
+        "post_processor": packing if arguments["packing"] == "special" else None,
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",

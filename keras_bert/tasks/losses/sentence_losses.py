@@ -8,11 +8,13 @@ The vectors may have any length. A loss is the mean of its float32 `[batch]`, un
 Loss                            Columns of texts                        Labels
 ==============================  ======================================  =====================================
 `MultipleNegativesRankingLoss`  anchor, positive, maybe negatives       none
+`GISTEmbedLoss`                 anchor, positive, maybe negatives       a guide's vectors
 `CoSENTLoss`, `AnglELoss`       first, second                           similarities, any numbers
 `CosineSimilarityLoss`          first, second                           similarities, -1 to 1
 `ContrastiveLoss`               first, second                           1 (similar) or 0
 `TripletLoss`                   anchor, positive, negative              none
 `MarginMSELoss`                 anchor, positive, negative, ...         a better model's scores or margins
+`DistillKLDivLoss`              anchor, positive, negative, ...         a better model's scores
 `VectorMSELoss`                 one or more                             a better model's vectors
 ==============================  ======================================  =====================================
 
@@ -74,7 +76,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
     Args:
         scale: the factor of the cosines; 1 / temperature.
         symmetric: whether half of the loss is the cross-entropy of finding each positive's anchor among all anchors
-            (Günther et al. 2023, "Jina Embeddings 2", section 5).
+            (Günther et al. 2023, "Jina Embeddings 2", section 5), as in `MultipleNegativesSymmetricRankingLoss`.
 
     Call arguments:
         y_true: `[batch, columns]`, an id for each text; equal texts have equal ids, see `text_numbers`. They mask
@@ -124,6 +126,29 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
 
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MultipleNegativesSymmetricRankingLoss(MultipleNegativesRankingLoss):
+    """`MultipleNegativesRankingLoss` in both directions: each positive must find its anchor, too.
+
+    Use it where either text of a pair may be the query, such as translations. Arguments and shapes are those of
+    `MultipleNegativesRankingLoss`.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.6, 0.8]]])
+        >>> round(float(MultipleNegativesSymmetricRankingLoss(scale=1.0)(ops.zeros([2]), vectors)), 4)
+        0.4489
+    """
+
+    def __init__(
+        self,
+        scale: float = 20.0,
+        symmetric: bool = True,
+        name: str = "multiple_negatives_symmetric_ranking",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scale, symmetric, name, **kwargs)
+
+
 def _mark_excluded(numbers: Tensor) -> Tensor:
     """Marks candidates that must not be negatives, bool `[batch, candidates]`, by the ids of texts."""
     anchors, positives = numbers[:, 0], numbers[:, 1]
@@ -132,6 +157,75 @@ def _mark_excluded(numbers: Tensor) -> Tensor:
     is_positive = ops.cast(positives[:, None] == candidates[None], "float32")  # [batch, candidates]
     is_positive_of_same_anchor = ops.matmul(same_anchor, is_positive) > 0
     return ops.logical_or(is_positive_of_same_anchor, anchors[:, None] == candidates[None])
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class GISTEmbedLoss(keras.losses.Loss):
+    """In-batch ranking without the negatives that a guide, another sentence encoder, finds closer than the positive.
+
+    Use it in place of `MultipleNegativesRankingLoss` if many texts of a batch answer the same anchor: the guide, a
+    better or larger model, finds such false negatives. Anchors and positives are also negatives of each other.
+    Solatorio 2024, "GISTEmbed: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning",
+    section 3. Replicas share their texts, so the loss is that of the global batch.
+
+    Args:
+        temperature: the divisor of the cosines.
+        margin: a negative counts only if its cosine, by the guide, is at most the positive's minus the margin.
+        contrast_anchors, contrast_positives: whether anchors are negatives of anchors, and positives of positives.
+
+    Call arguments:
+        y_true: the guide's vectors `[batch, columns, guide_size]`, such as
+            `np.stack([guide.encode(anchors), guide.encode(positives)], axis=1)`.
+        y_pred: vectors `[batch, columns, size]`, two columns or more.
+
+    Raises:
+        ValueError: the guide's vectors are not of as many columns.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+        >>> round(float(GISTEmbedLoss(temperature=1.0)(vectors, vectors)), 4)
+        1.4119
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.01,
+        margin: float = 0.0,
+        contrast_anchors: bool = True,
+        contrast_positives: bool = True,
+        name: str = "gist_embed",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; expected a number above 0")
+        self.temperature, self.margin = temperature, margin
+        self.contrast_anchors, self.contrast_positives = contrast_anchors, contrast_positives
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if len(y_true.shape) != 3 or y_true.shape[1] != y_pred.shape[1]:
+            raise ValueError(
+                f"the guide's vectors have the shape {tuple(y_true.shape)}; expected vectors of each of the "
+                f"{counted(y_pred.shape[1], 'column')} of texts, [rows, columns, size]"
+            )
+        guide = columns_of_vectors(all_gather(y_true), 2, None)
+        own = columns_of_vectors(all_gather(y_pred), 2, None)
+        limits = ops.sum(guide[0] * guide[1], axis=-1, keepdims=True) - self.margin  # [batch, 1]
+        contrasts = [(0, 0)] * self.contrast_anchors + [(1, 1)] * self.contrast_positives
+        scores = []
+        for left, right in [(0, 1), *contrasts, *((0, negative) for negative in range(2, len(own)))]:
+            is_false = ops.matmul(guide[left], ops.transpose(guide[right])) > limits
+            if (left, right) == (0, 1):
+                is_false = ops.logical_and(is_false, ops.logical_not(ops.eye(ops.shape(limits)[0], dtype="bool")))
+            cosines = ops.matmul(own[left], ops.transpose(own[right])) / self.temperature
+            scores.append(ops.where(is_false, LOWEST, cosines))
+        positive_scores = ops.sum(own[0] * own[1], axis=-1) / self.temperature
+        losses = ops.logsumexp(ops.concatenate(scores, axis=1), axis=1) - positive_scores
+        return local_rows(losses, ops.shape(y_pred)[0])
+
+    def get_config(self) -> dict[str, object]:
+        names = ("temperature", "margin", "contrast_anchors", "contrast_positives")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 # -- Losses of single pairs and single triplets.
@@ -300,6 +394,14 @@ class AnglELoss(CoSENTLoss):
 # -- Distillation losses: the labels are the vectors or the scores of a better model, the teacher.
 
 
+def _scores(y_pred: Tensor) -> Tensor:
+    """Computes the scores of columns 1 and later, float32 `[batch, columns - 1]`; a reranker's logits are scores."""
+    if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
+        return ops.cast(y_pred, "float32")
+    query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
+    return ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
     """The squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
@@ -332,13 +434,54 @@ class MarginMSELoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
-            scores = ops.cast(y_pred, "float32")  # [batch, 1 + negatives]
-        else:
-            query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
-            scores = ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
+        scores = _scores(y_pred)
         margins = scores[:, :1] - scores[:, 1:]
         return ops.mean(ops.square(margins - margins_of(ops.cast(y_true, "float32"), margins.shape[1])), axis=1)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class DistillKLDivLoss(keras.losses.Loss):
+    """The divergence of this model's probabilities of the candidates from a better model's.
+
+    Use it as `MarginMSELoss`, if the better model's scores have another range: the temperature softens both.
+
+    `T^2 KL(softmax(teacher / T) || softmax(student / T))`, where the student's score is the dot product of two vectors,
+    or a reranker's logit: Lin et al. 2020, "Distilling Dense Representations for Ranking using Tightly-Coupled
+    Teachers", section 4.2.
+
+    Args:
+        temperature: `T`, above 0.
+
+    Call arguments:
+        y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
+            of positives and negatives, `[batch, columns - 1]`.
+
+    Raises:
+        ValueError: the number of scores does not fit the number of columns.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
+        >>> [round(float(DistillKLDivLoss()(scores, vectors)), 4) for scores in ([[1.0, 0.6]], [[4.0, 0.0]])]
+        [0.0, 0.4301]
+    """
+
+    def __init__(self, temperature: float = 1.0, name: str = "distill_kl_div", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; expected a number above 0")
+        self.temperature = temperature
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        scores, y_true = _scores(y_pred), ops.cast(y_true, "float32")
+        if tuple(y_true.shape[1:]) != tuple(scores.shape[1:]):
+            count = y_true.shape[1] if len(y_true.shape) > 1 else 1
+            raise ValueError(f"got {counted(count, 'score')} a row, but {counted(scores.shape[1], 'text')} to score")
+        wanted, found = (ops.log_softmax(each / self.temperature, axis=1) for each in (y_true, scores))
+        return self.temperature**2 * ops.sum(ops.exp(wanted) * (wanted - found), axis=1)
+
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "temperature": self.temperature}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -50,13 +50,16 @@ def pack(
     sep_id: int,
     pad_id: int,
     pair_format: PairFormat,
+    unk_id: int = -1,
 ) -> dict[str, np.ndarray]:
     """Packs segments, one or two, which must fit, into padded rows, as `packing.pack` does: int32 each.
 
     A `sequence_length` of None is the length of the longest row, rounded up to a `multiple`, and at most `longest`.
     """
     first, *second = segments
-    if second:
+    if pair_format.packing != "special":
+        rows = [[*chain(*texts)] for texts in zip(*segments, strict=True)]
+    elif second:
         between = [*[sep_id] * pair_format.separators, *[cls_id] * pair_format.second_cls]
         pairs = zip(first, second[0], strict=True)
         rows = [[cls_id, *ids, *between, *others, sep_id] for ids, others in pairs]
@@ -73,8 +76,10 @@ def pack(
         is_token = np.arange(sequence_length) < np.array(lengths)[:, None]
         word_ids, mask = np.full(shape, pad_id, np.int32), is_token.astype(np.int32)
         word_ids[is_token] = np.fromiter(chain.from_iterable(rows), np.int32, sum(lengths))
+    if pair_format.packing == "known":
+        mask *= word_ids != unk_id
     type_ids = np.zeros(shape, np.int32)
-    if second and pair_format.second_type_id:
+    if second and pair_format.second_type_id and pair_format.packing == "special":
         before = 1 + lengths_of(first)[:, None] + pair_format.separators
         type_ids = mask * (np.arange(sequence_length) >= before) * np.int32(pair_format.second_type_id)
     return {"input_word_ids": word_ids, "input_mask": mask, "input_type_ids": type_ids}

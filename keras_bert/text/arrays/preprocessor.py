@@ -98,7 +98,8 @@ class ArrayPreprocessor:
         rows = truncate(segments, self._room(segments), self.truncation)
         tokenizer, multiple = self.tokenizer, self.pad_to_multiple_of
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        return packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, self.pair_format)
+        format_of_rows = self.pair_format, tokenizer.unk_token_id
+        return packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, *format_of_rows)
 
     def windows(self, segments: tuple[Column, ...]) -> Windows:
         """Splits the last text of each row into windows that fit, as `packing.windows` does, for `pack`.

@@ -1,0 +1,228 @@
+"""Static vectors: the files of model2vec and of StaticEmbedding, beside means that NumPy computes.
+
+model2vec itself is compared with where it is installed.
+"""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
+
+from keras_bert import BertConfig, BertEncoder, BertSentenceEncoder, runtimes
+from keras_bert.convert import convert
+from keras_bert.formats import read_config
+from keras_bert.saved_model import export_serving
+from keras_bert.text import load_tokenizer
+
+from ..support import small
+from ..support.messages import error_names
+from ..support.precisions import needs_bfloat16
+
+SIZE, LONGEST = 12, 40
+TOKENS = [token for token in small.VOCABULARY if token not in ("[CLS]", "[SEP]", "[MASK]")]
+TEXTS = [*small.TEXTS, "a", " \t\n", "\0", "🙂", "good 🙂 film", "x" * 300, "the good film, the bad 🙂 " * 2600]
+
+
+def table(seed=0):
+    return np.random.default_rng(seed).normal(size=(len(TOKENS), SIZE)).astype(np.float32)
+
+
+def write_tokenizer(path, **settings):
+    content = small.tokenizer().tokenizer_json()
+    content["model"]["vocab"] = {token: index for index, token in enumerate(TOKENS)}
+    content["added_tokens"] = content["added_tokens"][:2]
+    path.write_text(json.dumps({**content, "post_processor": None, **settings}))
+
+
+def write(directory, tensors, modules=True, **config):
+    """Writes a directory as model2vec does."""
+    save_file(tensors, directory / "model.safetensors")
+    write_tokenizer(directory / "tokenizer.json", truncation={"max_length": LONGEST, "strategy": "LongestFirst",
+                                                              "direction": "Right", "stride": 0})  # fmt: skip
+    values = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": 99, "seq_length": 1000000}
+    (directory / "config.json").write_text(json.dumps({**values, **config}))
+    kinds = ["StaticEmbedding", *["Normalize"] * bool(config.get("normalize"))][: None if modules else 0]
+    paths = {"StaticEmbedding": ".", "Normalize": "1_Normalize"}
+    types = [
+        {"idx": i, "name": str(i), "type": f"sentence_transformers.models.{kind}", "path": paths[kind]}
+        for i, kind in enumerate(kinds)
+    ]
+    if modules:
+        (directory / "modules.json").write_text(json.dumps(types))
+
+
+def mean_of_ids(directory, vectors, normalize, longest, drops_unknown=True):
+    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.no_truncation()
+    found = []
+    for text in TEXTS:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids[:longest]
+        ids = [index for index in ids if TOKENS[index] != "[UNK]" or not drops_unknown]
+        mean = vectors[ids].mean(axis=0, dtype=np.float64) if ids else np.zeros(SIZE)
+        found.append(mean / max(np.linalg.norm(mean), 1e-12) if normalize else mean)
+    return np.array(found)
+
+
+def close(vectors, expected):
+    atol = np.where(np.arange(len(expected)) < len(TEXTS) - 1, 1e-6, 5e-5)  # sums of 20,000 numbers differ more
+    assert np.all(np.abs(vectors - expected) <= atol[:, None])
+
+
+MAPPING = np.arange(len(TOKENS)) % 7
+STORED = {  # the tensors of a file, and the vectors of the tokens
+    "whole": ({"embeddings": table()}, table()),
+    "weighted": ({"embeddings": table(), "weights": table()[:, 0].astype(np.float64)}, table() * table()[:, :1]),
+    "shared": (
+        {"embeddings": table()[:7], "mapping": MAPPING, "weights": table()[:, 0].copy()},
+        table()[:7][MAPPING] * table()[:, :1],
+    ),
+    "int8": ({"embeddings": (9 * table()).astype(np.int8)}, (9 * table()).astype(np.int8).astype(np.float32) / 9),
+}
+
+
+@pytest.mark.parametrize(
+    ("stored", "normalize", "length", "longest"),
+    [
+        ("whole", False, {"max_length": LONGEST}, LONGEST),
+        ("shared", True, {"max_length": None}, None),
+        pytest.param("weighted", True, {"max_length": LONGEST}, LONGEST, marks=pytest.mark.slow),
+        pytest.param("int8", True, {}, 512, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("modules", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_model2vec(stored, normalize, length, longest, modules, tmp_path):
+    tensors, vectors = STORED[stored]
+    write(tmp_path, tensors, modules, normalize=normalize, **length)
+    model = BertSentenceEncoder.from_preset(tmp_path)
+    assert (model.encoder.config.num_layers, model.normalize) == (0, normalize)
+    found = model.encode(TEXTS)
+    close(found, mean_of_ids(tmp_path, vectors, normalize, longest))
+    assert not np.any(found[[1, 6, 7, 8]])  # texts without a known token
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("stored", ["whole", "shared"])
+def test_model2vec_itself(stored, tmp_path):
+    """Both ways."""
+    library = pytest.importorskip("model2vec").StaticModel
+    write(tmp_path, STORED[stored][0], normalize=True)
+    model = BertSentenceEncoder.from_preset(tmp_path)
+    expected = library.from_pretrained(tmp_path).encode(TEXTS)
+    close(model.encode(TEXTS), expected)
+    model.save_preset(tmp_path / "ours")
+    close(library.from_pretrained(tmp_path / "ours").encode(TEXTS), expected)
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("static")
+    write(directory, {"embeddings": table()}, normalize=True, max_length=LONGEST)
+    return BertSentenceEncoder.from_preset(directory)
+
+
+def test_round_trips(static, tmp_path):
+    static.save_preset(tmp_path / "preset")
+    assert small.same(BertSentenceEncoder.from_preset(tmp_path / "preset"), static)
+    assert read_config(tmp_path / "preset/config.json") == static.encoder.config
+    assert json.loads((tmp_path / "preset/config.json").read_text())["normalize"] is True
+    static.save(tmp_path / "model.keras")
+    close(keras.models.load_model(tmp_path / "model.keras").encode(TEXTS), static.encode(TEXTS))
+
+
+def test_a_copy(tmp_path):
+    write(tmp_path, STORED["shared"][0], normalize=True, max_length=LONGEST)
+    convert(tmp_path, tmp_path / "copy")
+    assert small.same(*(BertSentenceEncoder.from_preset(each) for each in (tmp_path, tmp_path / "copy")))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("folder", "longest"), [("0_StaticEmbedding", None), ("", LONGEST)])
+def test_sentence_transformers(folder, longest, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    torch = pytest.importorskip("torch")
+    modules = library.sentence_transformer.modules
+    tokenizer = tmp_path / "tokenizer.json"
+    write_tokenizer(tokenizer)
+    content = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tokenizer))
+    if longest:
+        content.enable_truncation(longest)
+    embedding = modules.StaticEmbedding(content, embedding_weights=table())
+    dense = modules.Dense(SIZE, 5, activation_function=torch.nn.Tanh())
+    theirs = library.SentenceTransformer(modules=[embedding, dense, modules.Normalize()], device="cpu")
+    theirs.save_pretrained(str(tmp_path / "theirs"), create_model_card=False)
+    if folder:
+        values = json.loads((tmp_path / "theirs/modules.json").read_text())
+        values[0]["path"] = folder
+        (tmp_path / "theirs/modules.json").write_text(json.dumps(values))
+        (tmp_path / "theirs" / folder).mkdir()
+        for name in ("model.safetensors", "tokenizer.json"):
+            (tmp_path / "theirs" / name).rename(tmp_path / "theirs" / folder / name)
+    texts = TEXTS if longest else TEXTS[:-1]  # sums of thousands of tokens differ by more than 1e-6, in float32
+    expected = theirs.encode(texts)
+    ours = BertSentenceEncoder.from_preset(tmp_path / "theirs")
+    close(ours.encode(texts), expected)
+    ours.save_preset(tmp_path / "ours")
+    close(library.SentenceTransformer(str(tmp_path / "ours"), device="cpu").encode(texts), expected)
+    assert small.same(BertSentenceEncoder.from_preset(tmp_path / "ours"), ours)
+
+
+@pytest.mark.slow
+@needs_bfloat16
+def test_low_precision(static, tmp_path):
+    static.save_preset(tmp_path)
+    low = BertSentenceEncoder.from_preset(tmp_path, precision="bfloat16")
+    np.testing.assert_allclose(low.encode(TEXTS), static.encode(TEXTS), atol=0.01)
+
+
+@pytest.mark.slow
+def test_a_saved_model(static, tmp_path):
+    directory = export_serving(static, tmp_path / "out")
+    outputs = tf.saved_model.load(directory).signatures["serving_default"](tf.constant(TEXTS))
+    close(outputs["embedding"], static.encode(TEXTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parity
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_exports(static, runtime, tmp_path):
+    pytest.importorskip("tf2onnx")
+    pytest.importorskip(runtime)
+    getattr(runtimes, f"export_{runtime.removesuffix('runtime')}")(static, tmp_path / "out")
+    close(runtimes.load(tmp_path / "out").encode(TEXTS), static.encode(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        ({"weight": table()}, ["model.safetensors", "embeddings", "embedding.weight", "['weight']"]),
+        ({"embeddings": table(), "weights": table()[:3, 0].copy()}, ["weights", "(3,)", f"({len(TOKENS)},)"]),
+        ({"embeddings": table()[:3], "mapping": MAPPING}, ["mapping", "0 to 2"]),
+        ({"embeddings": table()[:-1]}, ["vocabulary", len(TOKENS), len(TOKENS) - 1]),
+    ],
+)
+def test_damaged_files(tensors, words, tmp_path):
+    write(tmp_path, tensors, normalize=True)
+    with error_names(ValueError, *words):
+        BertSentenceEncoder.from_preset(tmp_path)
+
+
+def test_what_has_no_place_is_refused(static, tmp_path):
+    with error_names(ValueError, "pooling='max'", "StaticEmbedding"):
+        BertSentenceEncoder(static.encoder, static.preprocessor, pooling="max").save_preset(tmp_path / "out")
+    with error_names(ValueError, "num_layers", "at least 1", "embedding_norm"):
+        BertConfig(num_layers=0)
+    write(tmp_path, {"embeddings": table()})
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["model"] = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0]]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with error_names(ValueError, tmp_path / "tokenizer.json", "Unigram", "WordPiece, BPE"):
+        load_tokenizer(tmp_path)
+
+
+def test_an_encoder_without_layers(static):
+    outputs = BertEncoder.from_config(static.encoder.get_config())({"input_word_ids": np.array([[3, 4, 5]])})
+    assert outputs["encoder_outputs"] == []
+    np.testing.assert_allclose(outputs["pooled_output"], np.mean(outputs["sequence_output"], axis=1), atol=1e-6)
