@@ -171,7 +171,7 @@ class MultiVectorEncoder(Answerer):
         Example:
             >>> from keras_bert import BertMultiVectorEncoder
             >>> model = BertMultiVectorEncoder.from_preset("all-MiniLM-L6-v2", query_expansion=None)
-            >>> documents = model.encode_document(["a kitten sleeps", "income tax", "the sea"])
+            >>> documents = model.encode_document(["a kitten sleeps", "income tax"])
             >>> model.similarity(model.encode_query("cats"), documents).argmax()
             0
         """
