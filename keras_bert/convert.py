@@ -19,6 +19,7 @@ from keras_bert.formats import (
     hugging_face,
     model_card,
     model_files,
+    multi_vector,
     sentence_transformers,
     sparse_encoder,
 )
@@ -119,7 +120,7 @@ def _write_hugging_face(
     directory: Path, preset: Preset, weights: Mapping[str, Mapping[str, np.ndarray]], tokenizer: Tokenizer | None
 ) -> None:
     config, settings = preset.checkpoint.config, _task_entries(preset)
-    scores, sparse = preset.once(cross_encoder.read), preset.once(sparse_encoder.read)
+    of_tokens, scores = preset.once(multi_vector.read), preset.once(cross_encoder.read)
     if scores.is_declared:
         settings = {**cross_encoder.entries(scores.activation), **settings}
     own = model_files.present(preset.directory, model_files.OWN)
@@ -133,11 +134,15 @@ def _write_hugging_face(
     files.check_json(settings, shape, preset.directory / hugging_face.CONFIG)
     ours = settings.get(hugging_face.SETTINGS) or {}
     task, library, reads_pairs = ours.get("task"), None, bool((ours.get("model") or {}).get("pairs"))
-    if scores.is_declared:
+    if of_tokens.is_declared:
+        library = "MultiVectorEncoder"
+        if tokenizer is not None:
+            multi_vector.write(directory, of_tokens, preset.once(multi_vector.read_weights), tokenizer)
+    elif scores.is_declared:
         library = "CrossEncoder"
         if tokenizer is not None and scores.max_length:
             cross_encoder.write_length(directory, scores.max_length)
-    elif sparse.is_declared:
+    elif (sparse := preset.once(sparse_encoder.read)).is_declared:
         library = "SparseEncoder"
         table = None
         if sparse.query_table and tokenizer is not None:

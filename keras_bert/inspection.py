@@ -238,7 +238,11 @@ def _add_task(found: Inspection, preset: Preset) -> None:
         settings = preset.json_if_there(sentence_transformers.PROMPTS, {"model_type": (str, None)}, preset.home)
         model_type = settings.get("model_type") or "SentenceTransformer"
         kinds = {"SentenceTransformer": "a sentence encoder", "CrossEncoder": "a cross-encoder"}
-        found.what = f"{kinds.get(model_type, 'a sparse encoder')} of sentence-transformers"
+        kinds["SparseEncoder"], kinds["MultiVectorEncoder"] = "a sparse encoder", "a multi-vector encoder"
+        is_pylate = model_type not in kinds
+        found.what = "a ColBERT of PyLate" if is_pylate else f"{kinds[model_type]} of sentence-transformers"
+    elif hugging_face.COLBERT in (values.get("architectures") or ()):
+        found.what = "a ColBERT of Stanford's code"
     elif values.get("architectures"):
         found.what += f", {values['architectures'][0]}"
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)

@@ -34,7 +34,10 @@ _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
 # The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. A pickle, such as
 # pytorch_model.bin, is left to the user.
-_HUB_FILES = ["README.md", "*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.weights.h5", "*.ckpt*"]
+_HUB_FILES = [
+    *("README.md", "artifact.metadata"),
+    *("*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.weights.h5", "*.ckpt*"),
+]
 _WEIGHTS = ("*.safetensors", "*.h5", "*.ckpt*")
 _TENSORFLOW_WEIGHTS = ["tf_model*.h5"]  # fetched from a repository without others, which hold the same
 

@@ -129,6 +129,10 @@ Example:
         "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
         "SparseEncoder",
     ),
+    Task(
+        "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',
+        "sentence-similarity", "MultiVectorEncoder", asked='keras-bert encode "a text" --preset {}',
+    ),
 )
 # fmt: on
 

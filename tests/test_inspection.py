@@ -38,7 +38,7 @@ from keras_bert.inspection import inspect
 from keras_bert.runtimes import export_onnx
 from keras_bert.saved_model import export_encoder
 from keras_bert.search import build_index
-from keras_bert.tasks import BertSparseEncoder
+from keras_bert.tasks import BertMultiVectorEncoder, BertSparseEncoder
 from keras_bert.training.run import save_state
 
 from .golden import make_golden_export as golden
@@ -273,6 +273,7 @@ ROWS = {
     "tagger": (task(Tagger, ["O", "B-A", "I-A"], crf=True), "BertTokenClassifier", ["crf.safetensors", "O, B-A, I-A"]),
     "reranker": (task(BertReranker), "BertReranker", ["heads       sequence"]),
     "sparse": (task(BertSparseEncoder, "sum", "log1p_relu"), "BertSparseEncoder", ["masked_lm"]),
+    "multi-vector": (task(BertMultiVectorEncoder), "BertMultiVectorEncoder", ["BertMultiVectorEncoder of keras_bert"]),
     "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill", "--task fill"]),
     "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
     "pickle": (pickled, "BertEncoder", ["BertForSequenceClassification", "a pickle, which is not opened", "convert"]),

@@ -2,7 +2,8 @@
 
 Vectors have length 1, except in models without normalization. Writes JSON lines {"text": ..., "vector": [...]};
 npy, a float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written
-in chunks.
+in chunks. Of a multi-vector encoder (ColBERT), JSON lines have a vector for each token, {"text": ..., "embeddings":
+[[...], ...]}; --prompt is query or document.
 
 \b
 Examples:
@@ -29,6 +30,7 @@ from keras_bert.cli.options import (
     prompt_option,
     texts_to,
 )
+from keras_bert.cli.terminal import Misuse, misuse
 
 
 @click.command(help=__doc__)
@@ -45,6 +47,9 @@ def encode(
     batch_tokens: int,
     **numeric: Any,
 ) -> None:
+    if _is_multi_vector(preset):
+        _encode_tokens(lines, results, preset, output_format, prompt or "document", batch_tokens, numeric)
+        return
     check_prompts(preset, prompt)
     from keras_bert.embedding.vector_files import with_vector, write_npy
     from keras_bert.tasks.registry import load_as
@@ -61,3 +66,44 @@ def encode(
         else:
             texts_as_json = (streams.json_line(text=text) for text in texts)
             streams.write_lines(results, map(with_vector, texts_as_json, vectors))
+
+
+def _is_multi_vector(preset: Path) -> bool:
+    """Checks whether a model, or the model of an export, has a vector for each token."""
+    from keras_bert.engines.loading import export_in, task_of_export
+    from keras_bert.formats import Preset, multi_vector
+
+    with misuse(OSError, ValueError), Preset.open(preset) as opened:
+        if export_in(opened) is not None:
+            return task_of_export(opened) == "BertMultiVectorEncoder"
+        return opened.once(multi_vector.read).is_declared
+
+
+def _encode_tokens(
+    lines: streams.Lines,
+    results: BinaryIO,
+    preset: Path,
+    output_format: str,
+    kind: str,
+    batch_tokens: int,
+    numeric: dict[str, Any],
+) -> None:
+    """Writes the vectors of the tokens of texts of a kind."""
+    from keras_bert.answers.token_vectors import KINDS
+
+    if output_format != "jsonl":
+        raise Misuse(f"{preset} has a vector for each token, which only jsonl holds, not {output_format}")
+    if kind not in KINDS:
+        raise Misuse(f"--prompt is {kind}; of {preset} it is {' or '.join(KINDS)}")
+    import_engine(preset)
+    from keras_bert.tasks.registry import load_as
+
+    model = load_in_precision(functools.partial(load_as, "BertMultiVectorEncoder"), preset, **numeric)
+    for texts, found in lines.answered(lambda texts: model.encode(texts, batch_tokens, kind=kind)):
+        streams.write_lines(
+            results,
+            (
+                streams.json_line(text=text, embeddings=vectors.tolist())
+                for text, vectors in zip(texts, found, strict=True)
+            ),
+        )

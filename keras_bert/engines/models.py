@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert import files
-from keras_bert.answers import choices, classes, ranking, similarity, spans, tokens, words
+from keras_bert.answers import choices, classes, ranking, similarity, spans, token_vectors, tokens, words
 from keras_bert.answers.activations import ACTIVATIONS, softmax
 from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.by_length import check_finite, rows_by_length
@@ -486,6 +486,97 @@ class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
         names = [[token.encode() for token, _ in row] for row in found]
         weights = [[weight for _, weight in row] for row in found]
         return {"tokens": _padded(names, b"", _STRINGS), "weights": _padded(weights, 0, _FLOATS)}
+
+
+class RuntimeMultiVectorEncoder(token_vectors.MultiVectorEncoder, RuntimeModel):
+    """`BertMultiVectorEncoder` in another runtime."""
+
+    TASK = "BertMultiVectorEncoder"
+    dense: Sequence[Mapping[str, Any]] | None
+    _rows: Mapping[str, _EngineOfKind]
+
+    def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
+        super().__init__(engine, preprocessor, settings)
+        self.prompts, self.skipped_tokens = self.prompts or {}, self.skipped_tokens or ()
+        preprocessors = self._read_settings(preprocessor, ArrayPreprocessor)
+        self._rows = {
+            kind: _EngineOfKind(each, self._compute, self._first_token(kind), self._least(kind))
+            for kind, each in preprocessors.items()
+        }
+        self._by_length = self._rows["document"]
+
+    @functools.cached_property
+    def vector_size(self) -> int:
+        return self.dense[-1]["units"] if self.dense else self(["a"])["embeddings"].shape[2]
+
+    def _compute(self, segments: Segments, kind: str = "document", **options: Any) -> Results:
+        packed, counts = self._to_count(self._rows[kind].pack(segments), kind, np)
+        vectors = self._outputs(packed)["embeddings"]
+        return np.concatenate([vectors, counts[..., None].astype(np.float32)], axis=-1)
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Signature]:
+        token_vectors.check_served(self.token_pooling)
+        found = super().signatures
+        text, pair, count = Spec(_STRINGS, (None,)), Spec(_FLOATS, (None,)), Spec(_INTS, (None,))
+        rerank = Signature({"text": text, "text_pair": text}, {"score": pair, "token_count": count})
+        return {**found, "query": found["serving_default"], "rerank": rerank}
+
+    def serve(self, signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        columns = {name: _texts(name, each) for name, each in inputs.items()}
+        if signature == "rerank":
+            return self._serve_rerank(**columns)
+        outputs = self._serve_kind("query" if signature == "query" else "document", columns["text"])
+        return {name: outputs[name] for name in self.signatures[signature].outputs}
+
+    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
+        vectors = (_FLOATS, (None, None, self.vector_size))
+        return {"embeddings": vectors, "mask": (_INTS, (None, None)), "token_count": (_INTS, (None,))}
+
+    def _counted(self) -> Sequence[str]:
+        return ("token_count",)
+
+    def _serve_kind(self, kind: str, texts: list[str]) -> dict[str, np.ndarray]:
+        found, counts = self._counted_rows(kind, texts)
+        rows = np.zeros((len(found), max(map(len, found), default=0), self.vector_size + 1), np.float32)
+        for row, each in zip(rows, found, strict=True):
+            row[: len(each)] = each
+        mask = rows[..., -1].astype(np.int32)
+        return {"embeddings": rows[..., :-1] * rows[..., -1:], "mask": mask, "token_count": counts}
+
+    def _serve_rerank(self, text: list[str], text_pair: list[str]) -> dict[str, np.ndarray]:
+        queries = [*dict.fromkeys(text)]
+        (vectors, counts), (documents, of_documents) = (
+            self._counted_rows(kind, texts) for kind, texts in (("query", queries), ("document", text_pair))
+        )
+        vectors, documents = ([row[row[:, -1] > 0, :-1] for row in rows] for rows in (vectors, documents))
+        numbers = [queries.index(each) for each in text]
+        scores = [self.similarity(vectors[n], each)[0, 0] for n, each in zip(numbers, documents, strict=True)]
+        return {"score": np.array(scores, np.float32), "token_count": counts[numbers] + of_documents}
+
+    def _counted_rows(self, kind: str, texts: list[str]) -> tuple[list[np.ndarray], np.ndarray]:
+        """Computes the rows of a request, and the number of tokens that are read of each text, int32 `[texts]`."""
+        by_length, before = self._rows[kind], self._text_before(kind)
+        found = by_length.counted(texts, _SERVED_AT_A_TIME, False, before, kind=kind)[0]
+        lengths = EngineByLength.lengths(by_length, by_length.tokenize([*texts], before))
+        return found, np.minimum(lengths, by_length.longest).astype(np.int32)
+
+
+class _EngineOfKind(EngineByLength):
+    """`EngineByLength` for queries or documents, whose marker is their first token."""
+
+    def __init__(
+        self, preprocessor: ArrayPreprocessor, compute: Any, first_token: list[int], least_length: int
+    ) -> None:
+        super().__init__(preprocessor, compute)
+        self._first_token, self._least_length = first_token, least_length
+        self.pack, self.longest = preprocessor.pack, preprocessor.longest
+
+    def tokenize(self, texts: list[Any], prompt: str = "", first: int = 0) -> Segments:
+        return tuple([[*self._first_token, *ids] for ids in each] for each in super().tokenize(texts, prompt, first))
+
+    def lengths(self, segments: Segments) -> np.ndarray:
+        return np.maximum(super().lengths(segments), self._least_length)
 
 
 class RuntimeMaskedLM(tokens.MaskFiller, RuntimeModel):

@@ -27,6 +27,7 @@ CONFIG = "config.json"
 SETTINGS = "keras_bert"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
+COLBERT = "HF_ColBERT"  # the architecture of models of Stanford's ColBERT
 _INDEX = ".index.json"
 # In order of preference. What can only be read with torch comes last.
 _OPENERS = {
@@ -72,7 +73,8 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         file, spellings = old_transformers.spelled(file, config, table)
         classes, extras = old_transformers.scopes(file.names) or classes, old_transformers.UNUSED
     else:
-        spellings, extras = {_table_name(name, table): name for name in file.names}, _BUFFERS
+        spellings = {_table_name(name, table): name for name in file.names}
+        extras = _BUFFERS + r"|linear\.weight" * (COLBERT in classes)  # `multi_vector.py` reads it
     return Checkpoint(
         "hugging_face",
         config,

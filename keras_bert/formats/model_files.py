@@ -37,6 +37,7 @@ SETTINGS = (
     "[0-9]_*/model.safetensors",
     "[0-9]_*/pytorch_model.bin",
     "router_config.json",
+    "artifact.metadata",
     "query_0_SparseStaticEmbedding/*",
     "document_1_SpladePooling/config.json",
     "document_0_*Transformer/*",

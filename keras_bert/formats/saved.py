@@ -18,6 +18,7 @@ from keras_bert.formats import (
     hugging_face,
     model_card,
     model_files,
+    multi_vector,
     sentence_transformers,
     sparse_encoder,
 )
@@ -46,6 +47,7 @@ _LIBRARIES: dict[str, tuple[type, Callable[[PresetFiles], Any]]] = {
     "SentenceTransformer": (sentence_transformers.SentenceSettings, sentence_transformers.read),
     "CrossEncoder": (cross_encoder.CrossEncoderSettings, cross_encoder.read),
     "SparseEncoder": (sparse_encoder.SparseSettings, sparse_encoder.read),
+    "MultiVectorEncoder": (multi_vector.MultiVectorSettings, multi_vector.read),
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -116,7 +118,10 @@ def read(
                     f"{preset.handle} has {head_size} outputs for a pair, not one score; load it as a BertClassifier"
                 )
     if settings.get("dense"):
-        weights["dense"] = functools.partial(_read_dense, preset)
+        read_layers = multi_vector.read_weights if library == "MultiVectorEncoder" else None
+        weights["dense"] = functools.partial(
+            _read_dense, preset, read_layers or sentence_transformers.read_dense_weights
+        )
     if settings.get("query_table"):
         weights["query_weights"] = lambda shapes: {
             name: sparse_encoder.read_query_weights(preset, size) for name, (size,) in shapes.items()
@@ -130,6 +135,8 @@ def read(
 
 def has_task(preset: Preset, task: str, head: str | None, library: str | None) -> bool:
     """Checks whether a preset has the head of a task, and says that it is this task's if others have the same."""
+    if head is None:
+        return library is not None and getattr(preset.once(_LIBRARIES[library][1]), "is_declared", False)
     checkpoint = preset.checkpoint
     if head not in checkpoint.heads:
         return False
@@ -205,8 +212,10 @@ def _entries_of(preset: Preset) -> Mapping[str, Any]:
     return {**values, **checkpoint.entries}
 
 
-def _read_dense(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
-    values = preset.once(sentence_transformers.read_dense_weights)
+def _read_dense(
+    preset: Preset, read_weights: Callable[[PresetFiles], Mapping[str, np.ndarray]], shapes: Mapping[str, Shape]
+) -> Mapping[str, np.ndarray]:
+    values = preset.once(read_weights)
     for name, shape in shapes.items():
         if values[name].shape != shape:
             raise ValueError(
@@ -327,6 +336,10 @@ def _write_library_files(directory: Path, saved: Saved) -> list[str]:
         written += sentence_transformers.write(
             directory, saved.config.hidden_size, theirs, dense, is_static=not saved.config.num_layers
         )
+    if saved.library == "MultiVectorEncoder":
+        layers = saved.read("dense", {}) if "dense" in saved.weights else {}
+        of_tokens = multi_vector.MultiVectorSettings(True, saved.max_length, **settings)
+        written += multi_vector.write(directory, of_tokens, layers, saved.tokenizer)
     if saved.library == "CrossEncoder":
         cross_encoder.write_length(directory, saved.max_length)
     if saved.library == "SparseEncoder":

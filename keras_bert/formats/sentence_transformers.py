@@ -52,8 +52,11 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.GELU": "gelu",
 }
 _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
+_DENSE_SHAPE |= {"use_residual": (bool, None)}
+_DENSE_NAMES = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}  # ours -> in the file
 # Other kinds of models of the library -> the class here that reads them.
 _LOADERS = {library: task.model for library, task in OF_LIBRARY.items() if library != "SentenceTransformer"}
+_LOADERS["ColBERT"] = _LOADERS["MultiVectorEncoder"]  # PyLate's name
 DENSE_ACTIVATIONS = tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Option of the Transformer -> its only supported value.
@@ -114,12 +117,13 @@ class SentenceSettings:
 def read(preset: PresetFiles) -> SentenceSettings:
     """Reads the settings of a preset, also KerasHub's. Without any (a plain BERT): the mean, of length 1."""
     directory = preset.home
-    model = read_options(preset, directory / PROMPTS, _MODEL_SHAPE, KNOWN[PROMPTS])
+    model = preset.json_if_there(PROMPTS, {"model_type": (str, None)}, directory)
     if (model_type := model.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
         loader, known = _LOADERS.get(model_type), ", ".join(_LOADERS)
         advice = f"load it with {loader}.from_preset" if loader else f"also supported are {known}"
         raise ValueError(f"{directory / PROMPTS}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
-    length = _read_length(preset)
+    model = read_options(preset, directory / PROMPTS, _MODEL_SHAPE, KNOWN[PROMPTS])
+    length = read_transformer(preset)
     modules = _read_modules(preset)
     if not modules:
         refuse_without_modules(preset)
@@ -132,7 +136,7 @@ def read(preset: PresetFiles) -> SentenceSettings:
         **({"pooling": "mean"} if is_static else _read_pooling(preset, directory / modules["Pooling"] / _CONFIG)),
         max_length=length,
         normalize="Normalize" in modules,
-        dense=_read_dense(preset, directory / modules["Dense"] / _CONFIG) if "Dense" in modules else None,
+        dense=read_dense(preset, directory / modules["Dense"]) if "Dense" in modules else None,
         **_read_model(model, directory / PROMPTS, "Normalize" in modules),
         matryoshka_dimensions=preset.json_if_there(_CONFIG, {"matryoshka_dimensions": ([int], None)}).get(
             "matryoshka_dimensions"
@@ -177,19 +181,25 @@ def first_module(preset: PresetFiles) -> tuple[str, str]:
 def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     """Reads `kernel`, float32 `[inputs, units]`, and maybe `bias` of the Dense module; empty without one."""
     modules = _read_modules(preset)
-    if "Dense" not in modules:
-        return {}
-    config = preset.json(_CONFIG, _DENSE_SHAPE, preset.home / modules["Dense"])
-    path = files.find(preset.home / modules["Dense"], *WEIGHTS)
-    expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
+    return weights_of_dense(preset, preset.home / modules["Dense"]) if "Dense" in modules else {}
+
+
+def weights_of_dense(preset: PresetFiles, folder: Path) -> dict[str, np.ndarray]:
+    """Reads `kernel`, float32 `[inputs, units]`, and maybe `bias` and `residual`, like `kernel`, of a Dense."""
+    config = preset.json(_CONFIG, _DENSE_SHAPE, folder)
+    path = files.find(folder, *WEIGHTS)
+    shape = (config["out_features"], config["in_features"])
+    expected: dict[str, tuple[int, ...]] = {"linear.weight": shape}
     if config.get("bias") is not False:
-        expected["linear.bias"] = (config["out_features"],)
+        expected["linear.bias"] = shape[:1]
+    if config.get("use_residual") and shape[0] != shape[1]:
+        expected["residual.weight"] = shape
     with closing(WEIGHTS[path.name](path)) as file:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != dict(sorted(expected.items())):
             raise ValueError(f"{path} has {shapes}; {path.parent / 'config.json'} says {expected}")
-        values = {name.removeprefix("linear."): file.read(name) for name in shapes}
-    return {"kernel": values.pop("weight").T, **values}
+        values = {name: file.read(name) for name in shapes}
+    return {ours: values[name].T for ours, name in _DENSE_NAMES.items() if name in values}
 
 
 def write(
@@ -235,20 +245,9 @@ def write(
     written = [*values]
     if dense := settings.dense:
         assert dense_weights is not None  # settings.dense needs them
-        torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
         folder = next(path for path in paths if path.endswith("_Dense"))
-        values[f"{folder}/{_CONFIG}"] = {
-            "in_features": hidden_size,
-            "out_features": dense["units"],
-            "bias": dense["use_bias"],
-            "activation_function": torch_classes[dense["activation"]],
-        }
-        tensors = {"linear.weight": np.transpose(dense_weights["kernel"])}
-        if dense["use_bias"]:
-            tensors["linear.bias"] = dense_weights["bias"]
-        path = f"{folder}/model.safetensors"
-        write_safetensors(directory / path, {name: each.shape for name, each in tensors.items()}, tensors.items())
-        written = [*values, path]
+        write_dense(directory / folder, dense, dense_weights)
+        written += [f"{folder}/{_CONFIG}", f"{folder}/model.safetensors"]
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
         (directory / path).mkdir(exist_ok=True)
@@ -314,7 +313,10 @@ def kind_of(name: str) -> str:
 
 def refuse_without_modules(preset: PresetFiles) -> None:
     """Raises ValueError if there are files of modules, but no `modules.json`, without which they would be ignored."""
-    patterns = (ROUTER, *(f"[0-9]_{kind}/config.json" for kind in ("Pooling", "Dense", "SpladePooling")))
+    patterns = (
+        ROUTER,
+        *(f"[0-9]_{kind}/config.json" for kind in ("Pooling", "Dense", "SpladePooling", "MultiVectorMask")),
+    )
     names = [path for pattern in patterns for path in sorted(preset.home.glob(pattern))]
     if names and not (preset.home / MODULES).is_file():
         raise ValueError(f"{names[0]} needs a {MODULES} in {preset.home}, which says what it is for; copy it there")
@@ -332,21 +334,40 @@ def _read_pooling(preset: PresetFiles, path: Path) -> dict[str, object]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(preset: PresetFiles, path: Path) -> dict[str, object]:
-    values = read_options(preset, path, _DENSE_SHAPE, KNOWN["Dense"], _FIXED_DENSE)
+def read_dense(preset: PresetFiles, folder: Path, fixed: Mapping[str, object] = _FIXED_DENSE) -> dict[str, Any]:
+    """Reads the units, the activation and whether there is a bias of a Dense, some of whose options are `fixed`."""
+    path = folder / _CONFIG
+    values = read_options(preset, path, _DENSE_SHAPE, KNOWN["Dense"], fixed)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
         raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
-    use_bias = "bias" in preset.once(read_dense_weights)  # raises, before a layer of this size is made
+    use_bias = "bias" in weights_of_dense(preset, folder)  # raises, before a layer of this size is made
     return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
 
-def _read_length(preset: PresetFiles) -> int | None:
-    """Reads the maximum length. Raises ValueError for unsupported options of the Transformer."""
-    name = next((name for name in _LENGTH_FILES if (preset.directory / name).is_file()), LENGTH)
-    path = preset.directory / name
-    shape = {"max_seq_length": (int, None), "modality_config": (dict, None)}
-    values = read_options(preset, path, shape, KNOWN[LENGTH], _FIXED_TRANSFORMER)
+def write_dense(folder: Path, dense: Mapping[str, Any], weights: Mapping[str, np.ndarray], **more: object) -> None:
+    """Writes the files of a Dense; `more` are further options."""
+    torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
+    config = {
+        "in_features": len(weights["kernel"]),
+        "out_features": dense["units"],
+        "bias": dense["use_bias"],
+        "activation_function": torch_classes[dense["activation"]],
+        **more,
+    }
+    tensors = {_DENSE_NAMES[name]: np.transpose(each) for name, each in weights.items()}
+    write_safetensors(
+        folder / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
+    )
+    files.write_texts(folder, {_CONFIG: files.to_json(config)})
+
+
+def read_transformer(preset: PresetFiles, more: Mapping[str, files.JsonShape] = {}) -> int | None:
+    """Reads the maximum length. Raises ValueError for unsupported options of the Transformer, except for `more`."""
+    path = transformer_file(preset)
+    shape = {"max_seq_length": (int, None), "modality_config": (dict, None), **more}
+    fixed = {name: value for name, value in _FIXED_TRANSFORMER.items() if name not in more}
+    values = read_options(preset, path, shape, KNOWN[LENGTH], fixed)
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
     check_fixed_values(values.get("modality_config") or {}, _FIXED_MODALITIES, path)
     if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
@@ -355,6 +376,12 @@ def _read_length(preset: PresetFiles) -> int | None:
             f"true in {TOKENIZER}"
         )
     return find_max_length(path, values, tokenizer)
+
+
+def transformer_file(preset: PresetFiles) -> Path:
+    """Finds the file of the Transformer's options."""
+    name = next((name for name in _LENGTH_FILES if (preset.directory / name).is_file()), LENGTH)
+    return preset.directory / name
 
 
 def check_other_kind(preset: PresetFiles, task: str, output: str, fixed: Mapping[str, object] = {}) -> None:

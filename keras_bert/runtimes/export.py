@@ -165,7 +165,7 @@ def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
     readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
     if prompts := getattr(packed.model, "prompts", {}):
         readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
-        if not packed.model.include_prompt:
+        if not getattr(packed.model, "include_prompt", True):
             loader = "`keras_bert.runtimes.load`" if runtime.can_load else "`BertSentenceEncoder`"
             readme += _LEFT_OUT.format(loader=loader)
     if parts := _parts_beside(packed.model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -178,6 +178,7 @@ class ServedTexts(NamedTuple):
     names: tuple[str, ...]
     serve: Callable[..., dict[str, tf.Tensor]]  # from the texts to named outputs
     counted: frozenset[str] = frozenset()  # outputs that only the signature `with_token_count` returns
+    more: Mapping[str, Callable[..., dict[str, tf.Tensor]]] = {}  # further signatures, like `serve`
 
     @classmethod
     def of(cls, model: Any, dimensions: Sequence[int] | None = ()) -> ServedTexts:
@@ -190,7 +191,7 @@ class ServedTexts(NamedTuple):
         if hasattr(model, "serve"):
             serve = functools.partial(_with_short_vectors, model, dimensions) if dimensions else model.serve
             counted = frozenset({_TOKEN_COUNT, _LOGIT, *map(_short_name, dimensions)})
-            return cls(tuple(inspect.signature(model.serve).parameters), serve, counted)
+            return cls(_parameters(model.serve), serve, counted, getattr(model, "serve_more", {}))
         inputs = getattr(model, "inputs", None)
         if not isinstance(model, keras.Model) or not inputs:
             raise TypeError(
@@ -237,16 +238,32 @@ class ServedTexts(NamedTuple):
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         if _TOKEN_COUNT in with_token_count.get_concrete_function().structured_outputs:
             signatures["with_token_count"] = with_token_count
-        return signatures
+        return signatures | {name: _serve_more(serve, weights) for name, serve in self.more.items()}
 
     def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
         """Yields warm-up requests for the signatures."""
         for texts in _BATCHES:
             feature = {name: [text.encode() for text in texts] for name in self.names}
             rows = [{name: values[row] for name, values in feature.items()} for row in range(len(texts))]
-            for signature in signatures:
+            for signature in (each for each in signatures if each not in self.more):
                 is_serialized = signature == "serialized_examples"
                 yield signature, {"examples": [_encode(row) for row in rows]} if is_serialized else feature
+
+
+def _parameters(serve: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(serve).parameters)
+
+
+def _serve_more(serve: Callable[..., dict[str, tf.Tensor]], weights: StoredWeights) -> Any:
+    """Makes the function of a further signature, whose outputs are float32 or integers."""
+    specs = {name: tf.TensorSpec([None], tf.string, name) for name in _parameters(serve)}
+
+    @tf.function(input_signature=[specs], autograph=False)
+    def serve_more(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        with weights.in_place():
+            return serve(**texts)
+
+    return serve_more
 
 
 def _check_dimensions(model: Any, dimensions: Sequence[int]) -> None:

@@ -233,7 +233,8 @@ def _info(models: Models, model: Model) -> dict[str, Any]:
     labels = reading.labels or ["LABEL_0"]
     numbered: dict[str, Any] = {"id2label": {str(i): label for i, label in enumerate(labels)}}
     numbered["label2id"] = {label: i for i, label in enumerate(labels)}
-    kind: dict[str, Any] = {"reranker" if clients.RERANKS.signature(model) else "classifier": numbered}
+    ranks = any(each.signature(model) for each in (clients.RERANKS, clients.COMPARES_TOKENS))
+    kind: dict[str, Any] = {"reranker" if ranks else "classifier": numbered}
     if clients.EMBEDS.signature(model) or _SPARSE.signature(model):
         kind = {"embedding": {"pooling": "splade" if _SPARSE.signature(model) else reading.settings["pooling"]}}
     return {
@@ -267,7 +268,7 @@ _PARSES: dict[str, tuple[Any, ...]] = {  # by the ends of URLs
 }
 _TASKS = (clients.EMBEDS, _SPARSE, *_PREDICTS)
 ANSWERS = {name: _answer(name, *each) for name, each in _PARSES.items()}
-rerank = _answer("rerank", clients.parse_rerank, clients.RERANKS)
+rerank = _answer("rerank", clients.parse_rerank, clients.RERANKS, clients.COMPARES_TOKENS)
 
 
 def _parse_task(model: Model, document: dict[str, Any]) -> Prediction:

@@ -43,6 +43,7 @@ class Ability(NamedTuple):
 
 EMBEDS = Ability("sentence encoder", ("text",), ("embedding", "token_count"))
 RERANKS = Ability("reranker", ("text", "text_pair"), ("score", "token_count"))
+COMPARES_TOKENS = RERANKS._replace(task="multi-vector encoder", name="rerank")
 
 
 def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -
 
 
 def rerank(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    return find_model(models, document, RERANKS), parse_rerank
+    return find_model(models, document, RERANKS, COMPARES_TOKENS), parse_rerank
 
 
 def find_model(models: Models, document: dict[str, Any], *abilities: Ability) -> ModelSpec:
@@ -215,7 +216,7 @@ def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
 
 
 def parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
-    signature = signature_of(model, RERANKS)
+    signature = signature_of(model, RERANKS, COMPARES_TOKENS)
     is_tei = "texts" in document
     name, score = ("texts", "score") if is_tei else ("documents", "relevance_score")
     fields = read_fields(document, _TEI if is_tei else _RERANK, "query", name)
@@ -224,7 +225,7 @@ def parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
         raise wrong("top_n", top, "1 or more")
     is_raw = fields.get("raw_scores") or False
     if is_raw and "logit" not in signature.outputs:
-        raise wrong("raw_scores", True, "false: an old export has no logits")
+        raise wrong("raw_scores", True, "false: the export has no logits")
     most = model.most_tokens if fields.get("truncate") is False else None
     if fields.get("truncate") is False and most is None:
         raise wrong("truncate", False, "true: the model truncates long texts")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         VectorMSELoss,
     )
     from keras_bert.tasks.masked_lm import BertMaskedLM
+    from keras_bert.tasks.multi_vector import BertMultiVectorEncoder
     from keras_bert.tasks.multiple_choice import BertMultipleChoice
     from keras_bert.tasks.next_sentence import BertNextSentence
     from keras_bert.tasks.question_answerer import BertQuestionAnswerer

@@ -158,7 +158,7 @@ def examples_for(
 ) -> Examples:
     """Reads the labelled examples in a file, which may be opened already, as a model needs them."""
     if task.FILES is None:
-        raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
+        raise ValueError("this model gives weights or vectors of tokens, which cannot be compared with examples")
     settings = _settings_among(task.FILES, {**options, "problem_type": task.kind.PROBLEM_TYPE})
     examples = (opened or settings.open(path))(settings)
     check_labels(task, examples, path)

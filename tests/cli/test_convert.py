@@ -19,7 +19,7 @@ from keras_bert import (
 )
 from keras_bert.convert import convert
 from keras_bert.inference.ranges import InputRange, Int8Ranges, write_ranges
-from keras_bert.tasks import BertSparseEncoder
+from keras_bert.tasks import BertMultiVectorEncoder, BertSparseEncoder
 from keras_bert.tasks.registry import load_task
 
 from ..support import small
@@ -95,6 +95,13 @@ def test_convert_there_and_back(run, preset, tmp_path):
         lambda: BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), similarity="dot"),
         lambda: BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), "sum", "log1p_relu"),
         lambda: BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), query_table=True),
+        lambda: BertMultiVectorEncoder(
+            small.encoder(num_layers=1),
+            small.preprocessor(),
+            [{"units": 8}],
+            prompts={"query": "[MASK] "},
+            query_length=9,
+        ),
         lambda: small.task(BertReranker, activation="identity", config={"num_layers": 1}),
         lambda: small.task(BertTokenClassifier, ["O", "B-A", "I-A"], crf=True),
         lambda: small.task(BertClassifier, ["good", "bad"], config={"pooling": "mean", "pooler": False}),

@@ -15,6 +15,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from keras_bert import (
     BertClassifier,
+    BertMultiVectorEncoder,
     BertNextSentence,
     BertQuestionAnswerer,
     BertSentenceEncoder,
@@ -470,4 +471,17 @@ def test_weights_of_tokens(run, fails, table, tmp_path):
     model.save_preset(tmp_path / "sparse")
     message = json.loads(run("predict", tmp_path / "sparse", "good film").stdout)
     assert message["weights"] == pytest.approx(model.encode("good film"), abs=1e-5)
-    assert "gives weights of tokens, which cannot be compared" in fails("evaluate", tmp_path / "sparse", table)
+    assert "gives weights or vectors of tokens, which cannot be compared" in fails(
+        "evaluate", tmp_path / "sparse", table
+    )
+
+
+def test_vectors_of_tokens(run, fails, tmp_path):
+    model = BertMultiVectorEncoder(small.encoder(num_layers=1), small.preprocessor(), [{"units": 4}], query_length=9)
+    model.save_preset(tmp_path / "tokens")
+    command = ("encode", "good film", "--preset", tmp_path / "tokens")
+    for kind in ("document", "query"):
+        found = json.loads(run(*command, "--prompt", kind).stdout)
+        np.testing.assert_allclose(found["embeddings"], model.encode("good film", kind=kind), atol=1e-5)
+    assert "is query or document" in fails(*command, "--prompt", "passage")
+    assert "only jsonl holds" in fails(*command, "--format", "text")

@@ -71,7 +71,7 @@ def valid(kind, directory):
     if kind.startswith("h5"):
         write_weights(directory, "bert")
         return
-    weights = random_weights(config, "masked_lm")
+    weights = random_weights(config, *["masked_lm"] * (config.num_layers > 0))
     form = {"tf1": "tf1", "garden": "garden"}.get(kind.partition("-")[0], "hugging_face")
     formats.write(directory, config, weights, format=form)
     if kind == "sentences":

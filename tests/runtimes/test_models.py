@@ -86,10 +86,12 @@ def test_a_server_gets_what_the_saved_model_answers(both):
     texts = [[" ".join(each) if isinstance(each, list) else each for each in column] for column in case.columns]
     if case.verb == "choose":
         texts = [texts[0], [each[0] for each in case.columns[1]]]
-    expected = {name: each.numpy() for name, each in model.serve(*map(tf.constant, texts)).items()}
-    arrays = zip(export.text_names, texts, strict=True)
-    inputs = {name: np.array([text.encode() for text in column], object) for name, column in arrays}
     for name, signature in export.signatures.items():
+        columns = [*texts, texts[0][::-1]][: len(signature.inputs)]
+        serve = getattr(model, "serve_more", {}).get(name, model.serve)
+        expected = {name: each.numpy() for name, each in serve(*map(tf.constant, columns)).items()}
+        arrays = zip(signature.inputs, columns, strict=True)
+        inputs = {name: np.array([text.encode() for text in column], object) for name, column in arrays}
         found = export.serve(name, inputs)
         assert found.keys() == signature.outputs.keys()
         for output, values in found.items():

@@ -10,6 +10,7 @@ from keras_bert import (
     BertClassifier,
     BertMaskedLM,
     BertMultipleChoice,
+    BertMultiVectorEncoder,
     BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
@@ -165,6 +166,17 @@ CASES = {
         BertSparseEncoder, {"pooling": "sum", "activation": "log1p_relu"}, "encode", (TEXTS,),
         lambda row: dict(each for each in zip(row["tokens"], row["weights"], strict=True) if each[0]),
         TEXTS, np.ones((4, small.CONFIG.vocab_size), "float32"), "BertForMaskedLM", {}, "mse",
+    ),
+    "vectors of tokens": Case(
+        BertMultiVectorEncoder,
+        {
+            "dense": [{"units": 8, "activation": "tanh", "use_bias": True, "use_residual": True}], "normalize": False,
+            "prompts": {"query": "you ask: ", "document": "the story "}, "query_length": 12, "mean_maxsim": True,
+            "query_expansion": {"length": 9, "attend": False, "token": "[SEP]"}, "skipped_tokens": ["and", "dull"],
+        },
+        "encode", (TEXTS,),
+        lambda row: np.array(row["embeddings"], "float32")[np.array(row["mask"]) > 0],
+        TEXTS, np.ones((4, 9, 8), "float32"), "BertModel", {}, "mse",
     ),
     "scores": Case(
         BertReranker, {"activation": "identity", "dropout": 0.3}, "score", PAIR, lambda row: row["score"],

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert import (
     BertClassifier,
     BertMaskedLM,
+    BertMultiVectorEncoder,
     BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
@@ -71,6 +72,7 @@ def models(encoder):
         "reranker": BertReranker(encoder, ours),
         "next sentence": BertNextSentence(encoder, ours),
         "sparse": BertSparseEncoder(encoder, ours),
+        "tokens": BertMultiVectorEncoder(encoder, ours),
     }
 
 
@@ -87,6 +89,7 @@ VERBS = {
     "rank": lambda models, x: models["reranker"].rank("good", x),
     "next sentence": lambda models, x: models["next sentence"].score(["good", "bad"], x),
     "sparse": lambda models, x: models["sparse"].encode(x),
+    "encode tokens": lambda models, x: models["tokens"].encode(x),
     "predict": lambda models, x: models["classifier"].predict(x, verbose=0),
     "fine_tune": lambda models, x: fine_tune(models["classifier"], (x, ["a", "b"]), progress=False),
     "evaluate": lambda models, x: evaluate(models["classifier"], x, ["a", "b"]),

@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_bert import (
     BertMaskedLM,
     BertMultipleChoice,
+    BertMultiVectorEncoder,
     BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
@@ -37,6 +38,7 @@ FREE = {
 }  # fmt: skip
 
 
+UNMEASURED = (BertMaskedLM, BertMultiVectorEncoder, BertSparseEncoder)  # nothing to compare their answers with
 QUICK = ("classes", "words of a CRF", "questions", "vectors")  # for `make test`
 
 
@@ -132,7 +134,7 @@ def test_columns_of_a_table_are_read_as_lists_are(case, model, monkeypatch, untr
             given.extend(list(each) if isinstance(each, tf.data.Dataset) else each for each in arguments.values())
 
         monkeypatch.setattr(keras.Model, name, record)
-    has_measures = case.kind not in (BertMaskedLM, BertSparseEncoder)
+    has_measures = case.kind not in UNMEASURED
     for x, y in ((case.x, case.y), (column(case.x), column(case.y))):
         model.fit(x, y, validation_data=(x, y), shuffle=False)
         model.evaluate(x, y)
@@ -156,7 +158,7 @@ MORE_EXAMPLES = {
 
 
 def test_the_names_of_measures_are_known_before_the_answers(request, case, model):
-    if case.kind in (BertMaskedLM, BertSparseEncoder):
+    if case.kind in UNMEASURED:
         pytest.skip("has no measures")
     name = request.node.callspec.params["case"]
     for x, y in [(case.x, case.y), *MORE_EXAMPLES.get(name, ())]:
@@ -176,7 +178,7 @@ def test_a_model_whose_weights_are_not_numbers_is_refused(case, untraced):
     with error_names(ValueError, "not finite", "2 of 2" if case.kind is BertMultipleChoice else "1 of 1"):
         case.ask(model, *(column[-1] for column in case.columns))
     calls = [lambda: case.ask(model)]
-    calls += [lambda: evaluate(model, case.x, case.y)] * (case.kind not in (BertMaskedLM, BertSparseEncoder))
+    calls += [lambda: evaluate(model, case.x, case.y)] * (case.kind not in UNMEASURED)
     for call in calls:
         with error_names(ValueError, "not finite", "diverged", "learning_rate"):
             call()
@@ -218,7 +220,9 @@ def test_files_keep_weights_settings_and_answers(case, model, answers, preset, t
 LONG_TEXT = {
     "truncate": {BertQuestionAnswerer},
     "head_tail": {BertQuestionAnswerer, BertTokenClassifier},
-    "windows": {BertMaskedLM, BertMultipleChoice, BertNextSentence, BertReranker, BertSparseEncoder},
+    "windows": {
+        *(BertMaskedLM, BertMultipleChoice, BertMultiVectorEncoder, BertNextSentence, BertReranker, BertSparseEncoder),
+    },
 }
 
 
