@@ -355,7 +355,8 @@ def write_dense(folder: Path, dense: Mapping[str, Any], weights: Mapping[str, np
         "activation_function": torch_classes[dense["activation"]],
         **more,
     }
-    tensors = {_DENSE_NAMES[name]: np.transpose(each) for name, each in weights.items()}
+    used = {name: each for name, each in weights.items() if name != "bias" or dense["use_bias"]}
+    tensors = {_DENSE_NAMES[name]: np.transpose(each) for name, each in used.items()}
     write_safetensors(
         folder / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +20,12 @@ from keras_bert.search.building import build_index
 from keras_bert.search.text_index import TextIndex
 
 if TYPE_CHECKING:
+    from keras_bert.answers.token_vectors import MultiVectorEncoder
     from keras_bert.answers.tokens import SparseEncoder
     from keras_bert.tasks import BertReranker
 
 _DEPTH = 100  # documents of each query that are measured
+_DOCUMENTS_AT_A_TIME = 1000  # whose tokens' vectors are in memory
 _TREC = {"ndcg@10": "ndcg_cut_10", "mrr@10": "recip_rank", "recall@100": "recall_100", "map@100": "map_cut_100"}
 MEASURES = tuple(_TREC)
 Run = dict[str, dict[str, float]]  # scores of the documents found, by query and document
@@ -42,11 +46,12 @@ def evaluate_retrieval(
 
     Each query searches the whole corpus, and its 100 best documents are measured by trec_eval, as the tables of BEIR
     are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A sentence encoder
-    searches an index, like `TextIndex`; weights of tokens (`BertSparseEncoder`) are compared with all documents.
+    searches an index, like `TextIndex`. Weights of tokens (`BertSparseEncoder`) and vectors of tokens
+    (`BertMultiVectorEncoder`) are compared with all documents.
 
     Args:
         collection: a directory in BEIR's layout, or what `keras_bert.data.read_beir` returns.
-        preset: a sentence encoder or a sparse encoder. Its prompts for queries and documents are used.
+        preset: a model of one of these classes. Its prompts for queries and documents are used.
         hybrid: merges the ranking with that of words (BM25), see `TextIndex.search`.
         reranker: ranks the 100 best documents anew.
         directory: keeps the index, so that the next call encodes nothing again; by default it is temporary.
@@ -58,7 +63,7 @@ def evaluate_retrieval(
 
     Raises:
         FileNotFoundError: as `read_beir` and `build_index`.
-        ValueError: as these, or a sparse encoder gets an argument of an index.
+        ValueError: as these, or weights or vectors of tokens get an argument of an index.
         ImportError: `pip install 'keras-bert-models[search]'`.
 
     Example:
@@ -73,10 +78,13 @@ def evaluate_retrieval(
     import_extra("pytrec_eval", "pytrec-eval-terrier", "search")
     if not isinstance(collection, RetrievalData):
         collection = read_beir(collection, split)
-    if (sparse := _sparse_encoder(preset)) is not None:
+    if compare := _OF_TOKENS.get(task := _task_of(preset)):
         if hybrid or reranker is not None or directory is not None:
-            raise ValueError(f"{preset} is a sparse encoder: hybrid, reranker and directory are for sentence encoders")
-        return measure(_run_of_weights(collection, sparse, batch_tokens, progress), collection.relevance)
+            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for sentence encoders")
+        from keras_bert.tasks.registry import load_as
+
+        run = compare(collection, load_as(task, preset), batch_tokens, progress)
+        return measure(run, collection.relevance)
     if directory is None:
         with tempfile.TemporaryDirectory() as temporary:
             run = _run_of_index(collection, preset, temporary, hybrid, reranker, batch_tokens, progress)
@@ -95,13 +103,11 @@ def measure(run: Run, relevance: Mapping[str, Mapping[str, int]]) -> dict[str, f
     return {name: float(each.sum() / len(relevance)) for name, each in values.items()}
 
 
-def _sparse_encoder(preset: str | Path) -> SparseEncoder | None:
+def _task_of(preset: str | Path) -> str:
     from keras_bert.engines.loading import export_in, task_of_export
-    from keras_bert.tasks.registry import load_as
 
     with Preset.open(preset) as opened:
-        task = saved.task_of(opened) if export_in(opened) is None else task_of_export(opened)
-    return load_as(task, preset) if task == "BertSparseEncoder" else None
+        return saved.task_of(opened) if export_in(opened) is None else task_of_export(opened) or ""
 
 
 def _run_of_index(
@@ -142,6 +148,25 @@ def _run_of_weights(collection: RetrievalData, model: SparseEncoder, batch_token
         best = np.argsort(-scores, kind="stable")[: _DEPTH + 1]
         run[query] = _best(((ids[number], float(scores[number])) for number in best if scores[number] > 0), query)
     return run
+
+
+def _run_of_token_vectors(
+    collection: RetrievalData, model: MultiVectorEncoder, batch_tokens: int, progress: bool | None
+) -> Run:
+    ids, queries = list(collection.documents), model.encode_query(collection.queries.values(), batch_tokens, progress)
+    found: list[list[tuple[str, float]]] = [[] for _ in queries]
+    for first in range(0, len(ids), _DOCUMENTS_AT_A_TIME):
+        part = ids[first : first + _DOCUMENTS_AT_A_TIME]
+        vectors = model.encode_document([collection.documents[each] for each in part], batch_tokens, progress)
+        for best, scores in zip(found, model.similarity(queries, vectors).tolist(), strict=True):
+            best[:] = heapq.nlargest(_DEPTH + 1, [*best, *zip(part, scores, strict=True)], key=itemgetter(1))
+    return {query: _best(best, query) for query, best in zip(collection.queries, found, strict=True)}
+
+
+_OF_TOKENS: dict[str, Callable[..., Run]] = {
+    "BertSparseEncoder": _run_of_weights,
+    "BertMultiVectorEncoder": _run_of_token_vectors,
+}
 
 
 def _best(found: Iterable[tuple[str, float]], query: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert import BertReranker, BertSparseEncoder
+from keras_bert import BertMultiVectorEncoder, BertReranker, BertSparseEncoder
 from keras_bert.data import RetrievalData, read_beir
 from keras_bert.search import TextIndex, evaluate_retrieval, evaluation
 
@@ -100,7 +100,25 @@ def test_a_sparse_encoder(collection, tmp_path, query_table):
         for query, text in collection.queries.items()
     }
     assert evaluate_retrieval(collection, tmp_path) == pytest.approx(by_formulas(run, collection.relevance), abs=1e-4)
-    assert error_names(lambda: evaluate_retrieval(collection, tmp_path, hybrid=True), ValueError, "sparse")
+    assert error_names(lambda: evaluate_retrieval(collection, tmp_path, hybrid=True), ValueError, "Sparse")
+
+
+def test_vectors_of_tokens(collection, tmp_path, monkeypatch):
+    model = small.shaken(BertMultiVectorEncoder(small.encoder(num_layers=1), small.preprocessor()))
+    model.save_preset(tmp_path)
+    monkeypatch.setattr(evaluation, "_DOCUMENTS_AT_A_TIME", 7)
+    documents = dict(zip(collection.documents, model.encode_document([*collection.documents.values()]), strict=True))
+    run = {
+        query: {
+            name: float((model.encode_query(text) @ vectors.T).max(axis=1).sum())
+            for name, vectors in documents.items()
+            if name != query
+        }
+        for query, text in collection.queries.items()
+    }
+    found = evaluate_retrieval(collection, tmp_path)
+    assert found == pytest.approx(by_formulas(run, collection.relevance), abs=1e-4)
+    assert error_names(lambda: evaluate_retrieval(collection, tmp_path, hybrid=True), ValueError, "MultiVector")
 
 
 def test_a_query_that_finds_nothing_counts():
