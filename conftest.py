@@ -16,7 +16,6 @@ import pytest
 
 from keras_bert.extras import LighterImports
 
-collect_ignore = ["keras_bert/runtimes/onnx_fusion.py"]  # needs ONNX to be imported, and has no examples
 _WHOLE_MODEL = re.compile(
     r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|\w+_files|build_index|evaluate_retrieval)\("
 )

@@ -6,14 +6,15 @@ shape, such as attention with relative positions, stays as it is. ONNX Runtime f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-from onnxscript import ir, rewriter
+
+if TYPE_CHECKING:
+    import onnx
 
 _MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
-_INT32 = onnx.TensorProto.INT32
+_INT32 = 6  # onnx.TensorProto.INT32
 
 # A rule is the expression that TensorFlow writes, the one that replaces it, and a condition on what the names match.
 # `op` makes the node of an operator; all other arguments are values of the graph.
@@ -44,6 +45,8 @@ def _is_over_last_axis(context: Any, axes: Any, epsilon: Any, gamma: Any, beta: 
 
 
 def _layer_normalization(op: Any, x: Any, epsilon: Any, gamma: Any, beta: Any, **_: Any) -> Any:
+    from onnxscript import ir
+
     weights = [op.initializer(ir.tensor(_constant(each).ravel()), f"{each.name}/flat") for each in (gamma, beta)]
     return op.LayerNormalization(x, *weights, axis=-1, epsilon=float(_constant(epsilon)))
 
@@ -105,14 +108,17 @@ def _constant(value: Any) -> Any:
 
 
 _RULES = [
-    rewriter.pattern.RewriteRule(_look_up, _gather),
-    rewriter.pattern.RewriteRule(_norm, _layer_normalization, _is_over_last_axis),
-    rewriter.pattern.RewriteRule(_erf_gelu, _gelu, _is_gelu),
-    rewriter.pattern.RewriteRule(_self_attention, _attention, _masks_padding),
+    (_look_up, _gather),
+    (_norm, _layer_normalization, _is_over_last_axis),
+    (_erf_gelu, _gelu, _is_gelu),
+    (_self_attention, _attention, _masks_padding),
 ]
 
 
 def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
-    fused = rewriter.rewrite(ir.from_proto(model), rewriter.pattern.RewriteRuleSet(_RULES, commute=True))
+    from onnxscript import ir, rewriter
+
+    rules = [rewriter.pattern.RewriteRule(*each) for each in _RULES]
+    fused = rewriter.rewrite(ir.from_proto(model), rewriter.pattern.RewriteRuleSet(rules, commute=True))
     fused.opset_imports.setdefault(_MICROSOFT, 1)
     return ir.to_proto(fused)
