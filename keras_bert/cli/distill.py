@@ -1,4 +1,4 @@
-"""Distill a teacher into a model with fewer layers, or into static vectors.
+"""Distill a teacher into fewer layers or static vectors.
 
 A teacher that is a classifier or a masked language model teaches a student that starts with layers of the teacher: for
 6 of 12, these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run. A sentence encoder
