@@ -30,8 +30,8 @@ Examples:
   $ keras-bert evaluate my-bert held-out.txt
   masked_lm_accuracy	0.3357	(baseline: 0.0538)
   ...
-  $ keras-bert evaluate all-MiniLM-L6-v2 scifact --index scifact-index --hybrid
-  ndcg@10	0.6910
+  $ keras-bert evaluate all-MiniLM-L6-v2 shop --index shop-index
+  ndcg@10	1.0000
   ...
 """
 

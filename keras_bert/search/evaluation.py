@@ -134,17 +134,18 @@ def _run_of_index(
 def _run_of_weights(collection: RetrievalData, model: SparseEncoder, batch_tokens: int, progress: bool | None) -> Run:
     ids = list(collection.documents)
     weights = model.encode(collection.documents.values(), batch_tokens=batch_tokens, progress=progress)
-    postings: defaultdict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+    lists: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, tokens in enumerate(weights):
         for token, weight in tokens.items():
-            postings[token][0].append(number)
-            postings[token][1].append(weight)
+            lists[token].append((number, weight))
+    postings = {token: tuple(np.array(each).T) for token, each in lists.items()}
     run: Run = {}
     for query, tokens in zip(collection.queries, model.encode_query(collection.queries.values()), strict=True):
-        scores = np.zeros(len(ids), np.float32)
+        scores = np.zeros(len(ids))
         for token, weight in tokens.items():
-            numbers, document_weights = postings[token]
-            scores[numbers] += weight * np.array(document_weights, np.float32)
+            if token in postings:
+                numbers, document_weights = postings[token]
+                scores[numbers.astype(int)] += weight * document_weights
         best = np.argsort(-scores, kind="stable")[: _DEPTH + 1]
         run[query] = _best(((ids[number], float(scores[number])) for number in best if scores[number] > 0), query)
     return run
