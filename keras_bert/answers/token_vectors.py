@@ -172,7 +172,7 @@ class MultiVectorEncoder(Answerer):
             >>> from keras_bert import BertMultiVectorEncoder
             >>> model = BertMultiVectorEncoder.from_preset("all-MiniLM-L6-v2", query_expansion=None)
             >>> documents = model.encode_document(["a kitten sleeps", "income tax"])
-            >>> model.similarity(model.encode_query("cats"), documents).argmax()
+            >>> model.similarity(model.encode_query("cats"), documents).argmax().item()
             0
         """
         queries, documents = (self._list_of_vectors(each) for each in (queries, documents))
