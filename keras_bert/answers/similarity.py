@@ -19,7 +19,7 @@ from keras_bert.answers.vector_metrics import (
     triplet_accuracy,
 )
 from keras_bert.counted import counted
-from keras_bert.formats import sentence_transformers
+from keras_bert.formats.libraries import sentence_transformers
 
 
 class TextVectors(NamedTuple):

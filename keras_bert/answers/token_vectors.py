@@ -15,7 +15,7 @@ from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import check_top_k, one_or_many, read_lists
 from keras_bert.answers.ranking import RankedPassage
 from keras_bert.choices import check_choice
-from keras_bert.formats.multi_vector import marker_of
+from keras_bert.formats.libraries.multi_vector import marker_of
 
 KINDS = ("query", "document")  # of texts
 _MAX_PRODUCTS = 2**24  # dot products that are in memory at a time

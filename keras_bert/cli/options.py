@@ -78,7 +78,8 @@ def _find_tokenizer(ctx: click.Context, parameter: click.Parameter, handle: str)
 
 def check_prompts(preset: Path, *names: str | None) -> None:
     """Raises Misuse if a model lacks a prompt."""
-    from keras_bert.formats import Preset, sentence_transformers
+    from keras_bert.formats import Preset
+    from keras_bert.formats.libraries import sentence_transformers
 
     with misuse(OSError):
         for name in filter(None, names):

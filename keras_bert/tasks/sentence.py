@@ -21,7 +21,8 @@ from keras_bert.data.examples import check_characters
 from keras_bert.data.task_files import EmbedFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset
-from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
+from keras_bert.formats.libraries.modules import DENSE_ACTIVATIONS
+from keras_bert.formats.libraries.sentence_transformers import SIMILARITIES
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.storable import Part

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from keras_bert import files
-from keras_bert.formats import keras_hub
 from keras_bert.formats.families.row import SentencePieceFamily
-from keras_bert.formats.families.table import check_fixed_values
+from keras_bert.formats.family_table import check_fixed_values
+from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
     BYTE,
