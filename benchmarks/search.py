@@ -6,8 +6,8 @@ python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queri
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
-neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC for
-their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
+neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
+for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
 ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
