@@ -104,10 +104,8 @@ def index(arguments: argparse.Namespace) -> None:
         command = ["index", corpus, "--output", Path(folder, "index"), "--preset", arguments.preset]
         begin = time.perf_counter()
         subprocess.run([sys.executable, "-m", "keras_bert.cli", *map(str, command)], check=True, capture_output=True)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(
-            f"`keras-bert index`: {time.perf_counter() - begin:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time"
-        )
+        seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"`keras-bert index`: {seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time")
         made = TextIndex(Path(folder, "index"), arguments.preset)
         exact_search = made._state.kept._neighbours
         vectors, width = exact_search.vectors(np.arange(len(texts))), exact_search.vectors([0]).shape[1]
