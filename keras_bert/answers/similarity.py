@@ -224,10 +224,7 @@ class SentenceEncoder(Answerer):
         return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
 
     def _count_skipped(self, prompt: str) -> int:
-        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
-
-        Raises ValueError if the prompt leaves no room for a text, and no window follows: all vectors would be equal.
-        """
+        """Counts the tokens, [CLS] and the prompt's, that the pooling skips. Raises ValueError if all are."""
         longest = self.preprocessor.longest
         if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
             return 0  # ASCII has at most as many tokens as characters

@@ -265,11 +265,9 @@ def rank_spans(
     threshold: float | None,
     top_k: int,
 ) -> list[SpanAnswer]:
-    """Ranks the spans of all windows of a context, together with "no answer", which scores `no_answer`.
-
-    `offsets` are those of the context's tokens, in characters. "no answer" ranks above every span whose score is lower
-    by more than the threshold; without one, only if no valid span exists.
-    """
+    """Ranks the spans of all windows of a context, together with "no answer", which scores `no_answer`."""
+    # `offsets` are those of the context's tokens, in characters. "no answer" ranks above every span whose score is
+    # lower by more than the threshold; without one, only if no valid span exists.
     scores, firsts, lasts = (np.concatenate(each) for each in zip(*windows, strict=True))
     order = np.argsort(-scores, kind="stable")[:NUM_BEST]
     spans = [(0, 0) if scores[i] <= NEVER / 2 else (offsets[0][firsts[i]], offsets[1][lasts[i]]) for i in order]

@@ -83,10 +83,7 @@ class MultiVectorEncoder(Answerer):
         return [self.preprocessor.tokenizer.vocabulary.index(marker)] if marker else []
 
     def _to_count(self, packed: Mapping[str, Any], kind: str, xp: Any) -> tuple[Any, Any]:
-        """Makes the encoder's inputs of packed texts of a kind, and a mask of the tokens that count.
-
-        `xp` is `numpy` or `keras.ops`.
-        """
+        """Makes the inputs of packed texts, and a mask of the tokens that count; `xp`: `numpy` or `keras.ops`."""
         if kind == "document":
             return packed, packed["input_mask"] * xp.take(self._counting, packed["input_word_ids"])
         if self.query_expansion is None:
@@ -250,18 +247,7 @@ class MultiVectorEncoder(Answerer):
 
 
 def expand(packed: Mapping[str, Any], length: int, token: int, attend: bool, xp: ModuleType) -> tuple[Any, Any]:
-    """Replaces padding by the expansion token, in the first `length` positions of queries.
-
-    Args:
-        packed: ids and mask, int `[batch, seq_length]`, `seq_length` at least `length`.
-        length: the number of tokens of an expanded query.
-        token: the id of the expansion token.
-        attend: whether other tokens attend to it.
-        xp: `numpy` or `keras.ops`.
-
-    Returns:
-        The inputs, and a mask of the tokens that count, int `[batch, seq_length]`.
-    """
+    """Replaces padding by `token` in `length` positions of queries: the inputs, and a mask of the tokens that count."""
     ids, mask = packed["input_word_ids"], packed["input_mask"]
     is_new = xp.where(xp.arange(xp.shape(mask)[1], dtype="int32") < length, 1 - mask, 0)
     counts = mask + is_new
@@ -359,10 +345,7 @@ def pool_tokens(vectors: np.ndarray, factor: float, protected: int = 1, normaliz
 
 
 def _ward(distances: np.ndarray, number: int) -> np.ndarray:
-    """Merges the two nearest clusters until a number is left: int `[points]`, the first point of each one's cluster.
-
-    A merged cluster's distances are those of Lance and Williams 1967 for Ward's method.
-    """
+    """Merges nearest clusters (Lance and Williams 1967) until a number is left: int `[points]`, first points."""
     squares = distances**2
     np.fill_diagonal(squares, np.inf)
     labels, sizes = np.arange(len(squares)), np.ones(len(squares))

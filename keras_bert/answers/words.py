@@ -26,11 +26,10 @@ from keras_bert.text.arrays.words import find_words
 
 
 class WordAnswers(Answers[list[WordAnswer]]):
-    """One of `labels` for each word.
+    """One of `labels` for each word."""
 
-    Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
-    entities, truncated words count as "O"; for `accuracy`, they are wrong.
-    """
+    # Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
+    # entities, truncated words count as "O"; for `accuracy`, they are wrong.
 
     def __init__(self, labels: list[str]) -> None:
         self.labels = labels
@@ -82,10 +81,7 @@ class WordAnswers(Answers[list[WordAnswer]]):
         return {"entities": answer}
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """Lists the entities, or without a scheme the words, of which the label or the answer is wrong.
-
-        `word` is the number of the first word, from 0. Words that only one of both sees as an entity lack the other.
-        """
+        """Lists entities (without a scheme, words) whose label or answer is wrong; one may lack what the other sees."""
         (references,), predictions = self._names([label]), [each["label"] for each in answer]
         scheme = self.scheme([references])
         if scheme.meanings:

@@ -381,10 +381,8 @@ def load_in_precision(
     text_column: str | int | None = None,
     text_pair_column: str | int | None = None,
 ) -> Model:
-    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible.
-
-    The columns are those of a table in `calibration`; by default they are named as the model names its texts.
-    """
+    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible."""
+    # The columns are those of a table in `calibration`; by default they are named as the model names its texts.
     columns = {"text": text_column, "text_pair": text_pair_column}
     with misuse(OSError):
         model = from_preset(preset)

@@ -99,10 +99,7 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
 
 
 def _run(module: str, function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
-    """Calls a function in a module of `keras_bert.training`, and prints the measures.
-
-    Turns an error that the user can correct, an interruption, or a dead worker into a one-line error.
-    """
+    """Calls a function of `keras_bert.training`, and prints its measures, or what stopped it in one line."""
     with quiet_imports():
         import tensorflow as tf
 

@@ -83,10 +83,7 @@ def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
 
 
 def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
-    """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass.
-
-    `what` begins the end of the message, such as "a mask holds", before the allowed values.
-    """
+    """Raises ValueError, which begins with `what`, if a value is not from 0 to `limit - 1`. Traced tensors pass."""
     try:
         values = ops.convert_to_numpy(ids)
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # RuntimeError: OpenVINO

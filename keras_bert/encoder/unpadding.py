@@ -45,11 +45,10 @@ def gather(values: Tensor, indices: Tensor) -> Tensor:
 
 
 class Unpadding:
-    """Converts a batch between sequences, `[batch, seq_length, ...]`, and its tokens, `[tokens, ...]`.
+    """Converts a batch between sequences, `[batch, seq_length, ...]`, and its tokens, `[tokens, ...]`."""
 
-    Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
-    except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is computed.
-    """
+    # Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
+    # except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is computed.
 
     def __init__(
         self,
@@ -88,10 +87,7 @@ class Unpadding:
         return tokens if self._token_indices is None else gather(tokens, self._token_indices)
 
     def sequences(self, tokens: Tensor, zeros: bool = True) -> Tensor:
-        """Puts tokens into sequences: `[tokens, ...]` -> `[batch, seq_length, ...]`.
-
-        Padding gets zeros or, with `zeros=False`, any values, which is faster; training fills with zeros nevertheless.
-        """
+        """Puts tokens into sequences, `[batch, seq_length, ...]`; padding is 0, or anything with `zeros=False`."""
         inner_shape = tuple(tokens.shape[1:])
         if self._token_indices is not None:
             if zeros or self._training:
@@ -108,12 +104,11 @@ class Unpadding:
 
 
 class Band:
-    """The windows of local attention: tokens in chunks, such that a token's window lies in three chunks.
+    """The windows of local attention: tokens in chunks, such that a token's window lies in three chunks."""
 
-    A chunk is a run of `min(half_window, seq_length)` tokens, at least 1. It may hold the end of one sequence and the
-    start of the next. Queries attend to their own chunk and to the two beside it (Beltagy et al. 2020, Longformer,
-    section 3.1), so cost and memory grow with the window.
-    """
+    # A chunk is a run of `min(half_window, seq_length)` tokens, at least 1. It may hold the end of one sequence and the
+    # start of the next. Queries attend to their own chunk and to the two beside it (Beltagy et al. 2020, Longformer,
+    # section 3.1), so cost and memory grow with the window.
 
     def __init__(self, unpadding: Unpadding, half_window: int) -> None:
         self.unpadding, self.half_window = unpadding, half_window

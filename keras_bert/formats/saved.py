@@ -164,10 +164,7 @@ def task_of(preset: Preset) -> str:
 def read_export(
     preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape]], has_library_files: bool = True
 ) -> Saved:
-    """Reads what `write_settings` wrote beside an export's graph; `types` are those of the settings of each task.
-
-    Without library files, `write_configuration` wrote it.
-    """
+    """Reads what `write_settings` or, without library files, `write_configuration` wrote, with `types` of each task."""
     values = preset.json(hugging_face.CONFIG, CONFIG)
     task = (values.get(hugging_face.SETTINGS) or {}).get("task")
     if task is None:  # of an encoder

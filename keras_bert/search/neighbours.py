@@ -96,10 +96,7 @@ class Neighbours:
     def nearest(
         self, queries: np.ndarray, count: int, among: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products and their vectors' numbers, `[queries, count]`, padded with -1.
-
-        With the numbers `among`, only these vectors are compared, each of them.
-        """
+        """Finds the highest products, and numbers, `[queries, count]`, -1 for none; compares each of `among`."""
         faiss, index, settings = import_faiss(), self._index, None
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         if among is not None:

@@ -32,10 +32,7 @@ from keras_bert.runtime_table import RUNTIMES
 
 
 def complete_versions(directory: Path) -> dict[int, Path]:
-    """Finds the directories of SavedModels and exports whose name is a version number, a positive int64.
-
-    A directory that is an export itself is version 1.
-    """
+    """Finds SavedModels and exports named by a positive int64; a directory that is an export is version 1."""
     if is_export(directory):
         return {1: directory}
     names = (path.name for path in directory.iterdir())

@@ -111,10 +111,7 @@ class Model:
         raise NotImplementedError
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """Computes all outputs of a signature. RUNS_AT_A_TIME threads call it.
-
-        Raises ServingError for inputs that the model refuses, and if it takes longer than `seconds` and can be stopped.
-        """
+        """Computes a signature, in RUNS_AT_A_TIME threads. Raises ServingError if refused, or after `seconds`."""
         raise NotImplementedError
 
     @functools.cached_property

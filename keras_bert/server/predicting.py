@@ -45,11 +45,10 @@ class _Job:
 
 
 class Batcher:
-    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs.
+    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs."""
 
-    It tells `add_run` of each run the model's name, the number of rows if they can be merged, and the seconds that each
-    job has waited, that tokenization outside of the graph took, and that the rest took.
-    """
+    # It tells `add_run` of each run the model's name, the number of rows if they can be merged, and the seconds that
+    # each job has waited, that tokenization outside of the graph took, and that the rest took.
 
     def __init__(
         self,

@@ -196,10 +196,7 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
     def _pool(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
-        """Pools hidden states, float `[batch, seq_length, hidden]`, and a mask, int `[batch, seq_length]`, to vectors.
-
-        The pooling leaves out the first `skipped` tokens.
-        """
+        """Pools hidden states, `[batch, seq_length, hidden]`, by a mask to vectors, without `skipped` tokens."""
         mask = ops.cast(mask * _after(skipped, mask) if skipped else mask, "float32")
         vectors = pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
         if self.dense is not None:

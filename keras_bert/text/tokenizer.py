@@ -352,11 +352,10 @@ def tokenize_around(
     tokenize_text: Callable[[tf.Tensor, tf.Tensor | None], Tokens],
     spaces_alike: bool = False,
 ) -> Tokens:
-    """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between.
-
-    `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with the
-    chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a space.
-    """
+    """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between."""
+    # `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with
+    # the chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a
+    # space.
     if not added:
         return tokenize_text(strings, None)
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}

@@ -54,11 +54,9 @@ def write_report(
     score: Score,
     panels: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones.
-
-    `panels` are those of the learning curve: title -> names in the history; by default the loss, and all measures. A
-    picture that cannot be drawn is left out, with a warning: it must not cost the trained model.
-    """
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones."""
+    # `panels` are those of the learning curve: title -> names in the history; by default the loss, and all measures. A
+    # picture that cannot be drawn is left out, with a warning: it must not cost the trained model.
     directory = Path(directory)
     draw_functions: dict[str, Callable[[], bytes]] = {}
     if importlib.util.find_spec("matplotlib"):

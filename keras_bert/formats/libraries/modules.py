@@ -95,10 +95,8 @@ def read(preset: PresetFiles) -> list[tuple[str, str]] | None:
 
 
 def first_module(preset: PresetFiles) -> tuple[str, str]:
-    """Finds the kind and the folder of the first module, such as a Transformer, which has the weights.
-
-    Each is "" if there is none; so is the folder if it is the preset's own, or if `read` will refuse the modules.
-    """
+    """Finds the kind and the folder of the first module, such as a Transformer, which has the weights."""
+    # Each is "" if there is none; so is the folder if it is the preset's own, or if `read` will refuse the modules.
     kinds = [""]
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
@@ -242,10 +240,8 @@ def transformer_file(preset: PresetFiles) -> Path:
 
 
 def check_other_kind(preset: PresetFiles, task: str, output: str, fixed: Mapping[str, object] = {}) -> None:
-    """Raises ValueError for settings that would change the outputs of a model whose outputs come from logits.
-
-    `task` and `output` are the Transformer's; `fixed` are the model's own settings with only one supported value.
-    """
+    """Raises ValueError for settings that would change the outputs of a model whose outputs come from logits."""
+    # `task` and `output` are the Transformer's; `fixed` are the model's own settings with only one supported value.
     modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
     options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}
     transformer = {**options, **_FIXED_ARGUMENTS, "do_lower_case": False}

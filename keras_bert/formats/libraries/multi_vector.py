@@ -226,10 +226,8 @@ def _read_linear(preset: PresetFiles) -> np.ndarray:
 
 
 def marker_of(prompt: str, tokenizer: Any) -> str:
-    """Finds the token of the vocabulary with which a prompt begins, such as "[Q] " or "[unused0]"; "": with text.
-
-    In texts, such a token may be text: it is not found there. `tokenizer` is one, or a preprocessor.
-    """
+    """Finds the token of the vocabulary with which a prompt begins, such as "[Q] " or "[unused0]"; "": with text."""
+    # In texts, such a token may be text: it is not found there. `tokenizer` is one, or a preprocessor.
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
     first = prompt.split(None, 1)[0] if prompt.strip() and not prompt[0].isspace() else ""
     for token in filter(None, (prompt, f"{first} ", first)):

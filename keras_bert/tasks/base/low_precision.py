@@ -49,10 +49,7 @@ def ranges_of_weights(ranges: int8_ranges.Int8Ranges | None, encoder: BertEncode
 
 
 class LowPrecision:
-    """A mixin that lets a model with an encoder and a preprocessor run in bfloat16 or int8.
-
-    The model's presets hold the int8 ranges.
-    """
+    """A mixin: a model with encoder and preprocessor runs in bfloat16 or int8, whose ranges its presets hold."""
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None

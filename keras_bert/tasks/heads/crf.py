@@ -293,10 +293,9 @@ def _flatten_windows(values: Any, axes: int = 0) -> Any:
 
 
 class _Words:
-    """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
+    """The words of sentences, moved to the front of their rows, so that no masked positions are between them."""
 
-    A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
-    """
+    # A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
 
     def __init__(self, emissions: Any, mask: Any) -> None:
         self._is_padded = not emissions.shape[1]  # 0, or not known
@@ -380,11 +379,10 @@ def _score(chain: _Chain, labels: Any) -> Any:
 
 
 def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
-    """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score.
-
-    It is `relative + total`, float `[length, batch, labels]` and `[length, batch, 1]`, with `reduce(relative) = 0` over
-    the labels, so that `relative` is exact even in long sentences. After its end, a sentence repeats its last values.
-    """
+    """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score."""
+    # It is `relative + total`, float `[length, batch, labels]` and `[length, batch, 1]`, with `reduce(relative) = 0`
+    # over the labels, so that `relative` is exact even in long sentences. After its end, a sentence repeats its last
+    # values.
 
     def step(state: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
         scores, total = state
@@ -432,12 +430,10 @@ def _best_path(chain: _Chain) -> Any:
 
 
 def _log_partition(chain: _Chain) -> Any:
-    """Computes `log sum_y exp(s(y))`, float `[batch]`.
-
-    Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
-    so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step. The
-    value comes from `total`. The gradient comes from `expected`, the sum of all scores times their constant counts.
-    """
+    """Computes `log sum_y exp(s(y))`, float `[batch]`."""
+    # Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
+    # so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step. The
+    # value comes from `total`. The gradient comes from `expected`, the sum of all scores times their constant counts.
     fixed = _Chain(*map(ops.stop_gradient, chain))
     (forward, totals), backward = _forward(fixed), _backward(fixed)
     is_word = ops.cast(ops.expand_dims(fixed.is_word, 2), forward.dtype)

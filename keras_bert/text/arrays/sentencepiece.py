@@ -83,10 +83,7 @@ class SentencePieceSpans:
         return spans
 
     def _place(self, text: str, origins: Sequence[int], ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yields the span, before normalization, of each token of a normalized text, until they cover it.
-
-        A token that is not there, because the library has normalized the text in another way, has an empty span.
-        """
+        """Yields each token's span before normalization, empty if the library has normalized it otherwise."""
         place, in_bytes = 0, 0
         pieces = [*map(self._vocabulary.__getitem__, ids), ""]
         for index, (piece, following) in zip(ids, pairwise(pieces), strict=True):
@@ -107,11 +104,9 @@ class SentencePieceSpans:
             yield origins[begin], origins[place]
 
     def _prepare(self, text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-        """Normalizes a text as the family does before SentencePiece; see `CompatibilityNormalizer`.
-
-        Returns it, and for each of its characters, and its end, the character of `text` that it comes from, and where
-        the character before it ends. A character that is removed belongs to the one before it.
-        """
+        """Normalizes a text as the family does before SentencePiece; see `CompatibilityNormalizer`."""
+        # Returns it, and for each of its characters, and its end, the character of `text` that it comes from, and where
+        # the character before it ends. A character that is removed belongs to the one before it.
         marked = re.sub("``|''", f'"{_SECOND_QUOTE}', text) if self._usage.as_transformers else text
         if _ASCII.fullmatch(marked):
             return marked.lower() if self._lowercase else marked, range(len(text) + 1), range(len(text) + 1)
