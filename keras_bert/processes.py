@@ -45,11 +45,7 @@ def in_processes(
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`
-    with (
-        tempfile.TemporaryFile() as output,
-        tempfile.NamedTemporaryFile() as pickled,
-        contextlib.ExitStack() as stack,
-    ):
+    with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as pickled, contextlib.ExitStack() as stack:
         # Not among the arguments: of a process that dies at once, Python would wait for a reader of more than 64 KiB.
         pickle.dump(function, pickled)
         pickled.flush()

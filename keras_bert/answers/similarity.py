@@ -11,13 +11,7 @@ from keras_bert.answers import Answers, Score, metrics
 from keras_bert.answers.answerer import Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, one_or_many
-from keras_bert.answers.vector_metrics import (
-    cosines,
-    pair_classification,
-    retrieval,
-    similarities,
-    triplet_accuracy,
-)
+from keras_bert.answers.vector_metrics import cosines, pair_classification, retrieval, similarities, triplet_accuracy
 from keras_bert.counted import counted
 from keras_bert.formats.libraries import sentence_transformers
 

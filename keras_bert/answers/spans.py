@@ -133,11 +133,7 @@ class QuestionAnswerer(Answerer):
     """What answers questions from their contexts."""
 
     VERB = "answer"
-    SETTINGS = (
-        Setting("max_answer_length", int),
-        Setting("no_answer_threshold", (float, None)),
-        DROPOUT,
-    )
+    SETTINGS = (Setting("max_answer_length", int), Setting("no_answer_threshold", (float, None)), DROPOUT)
     kind: SpanAnswers
     text_names = ("question", "context")
     no_answer_threshold: float | None
@@ -151,12 +147,7 @@ class QuestionAnswerer(Answerer):
 
     @overload
     def answer(
-        self,
-        question: str,
-        context: str,
-        top_k: Literal[1] = 1,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
+        self, question: str, context: str, top_k: Literal[1] = 1, batch_tokens: int = 1024, progress: bool | None = None
     ) -> SpanAnswer: ...
     @overload
     def answer(

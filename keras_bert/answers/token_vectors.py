@@ -99,11 +99,7 @@ class MultiVectorEncoder(Answerer):
         self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None, kind: str = "document"
     ) -> list[np.ndarray]: ...
     def encode(
-        self,
-        text: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-        kind: str = "document",
+        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None, kind: str = "document"
     ) -> np.ndarray | list[np.ndarray]:
         """Encodes the tokens of a text, or of many, in batches of similar length.
 

@@ -12,14 +12,7 @@ from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_mo
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Texts, as_list, label_index, one_or_many
-from keras_bert.answers.entities import (
-    OUTSIDE,
-    EntityAnswer,
-    LabelScheme,
-    WordAnswer,
-    find_entities,
-    locate_entities,
-)
+from keras_bert.answers.entities import OUTSIDE, EntityAnswer, LabelScheme, WordAnswer, find_entities, locate_entities
 from keras_bert.counted import counted
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.arrays.words import find_words
@@ -144,10 +137,7 @@ class Tagger(Answerer):
         self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[list[WordAnswer]]: ...
     def tag(
-        self,
-        words: Sequence[str] | Iterable[Sequence[str]],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
+        self, words: Sequence[str] | Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[WordAnswer] | list[list[WordAnswer]]:
         """Predicts the label of each word of a sentence, or of many sentences.
 

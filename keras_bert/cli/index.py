@@ -63,10 +63,7 @@ def index(corpus: str | None, output: str, text_column: str, remove: dict[str, A
     with misuse(OSError):
         check_corpus(corpus, text_column)
     import_engine(settings["preset"])
-    with (
-        misuse(FileNotFoundError),
-        end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
-    ):
+    with misuse(FileNotFoundError), end_the_command(message=resumable(f"the index in {output}", f"remove {output}")):
         counts = build_index(corpus, output, text_column=text_column, **settings)
     encoded, truncated = (f"{counts[name]:,}" for name in ("encoded", "truncated"))
     echo(f"{output}: {counted(counts['texts'], 'text')}, {encoded} encoded now, {truncated} of them truncated")

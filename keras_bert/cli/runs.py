@@ -59,10 +59,7 @@ def fine_tuning_options(recipe: type, examples: type, without: Collection[str] =
             metavar="FILE",
             help="Examples to measure each epoch on; the best epoch is kept.",
         ),
-        options(
-            field_options(recipe, without),
-            field_options(examples, without),
-        ),
+        options(field_options(recipe, without), field_options(examples, without)),
     )
 
 
@@ -109,11 +106,7 @@ def _run(module: str, function: str, *arguments: Any, overwrite: bool, **setting
     unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")
     log = functools.partial(echo, err=True)
     try:
-        with (
-            end_the_command(message=unfinished()),
-            killed_processes(),
-            misuse(*_FILE_ERRORS),
-        ):
+        with end_the_command(message=unfinished()), killed_processes(), misuse(*_FILE_ERRORS):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
         end(error.number, unfinished(f" after {error.place}"))

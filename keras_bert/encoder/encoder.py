@@ -207,12 +207,7 @@ class BertEncoder(FreezesLayers):
             outputs.append(unpadding.sequences(ops.cast(hidden, self.compute_dtype)))
         last = outputs[-1] if outputs else unpadding.sequences(ops.cast(hidden, self.compute_dtype))
         pooled = self._pool(last, unpadding)
-        return {
-            "pooled_output": pooled,
-            "sequence_output": last,
-            "encoder_outputs": outputs,
-            "default": pooled,
-        }
+        return {"pooled_output": pooled, "sequence_output": last, "encoder_outputs": outputs, "default": pooled}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `pooled_output` and `sequence_output` only, for runtimes that have no lists of outputs."""

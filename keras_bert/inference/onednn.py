@@ -13,13 +13,7 @@ import tensorflow as tf
 from keras_bert.undocumented import add_private_operation
 
 # Operations that `tf.raw_ops` lacks.
-OPERATIONS = (
-    "_MklNativeFusedMatMul",
-    "_MklFusedBatchMatMulV2",
-    "_MklLayerNorm",
-    "_MklSwish",
-    "_QuantizedMatMul",
-)
+OPERATIONS = ("_MklNativeFusedMatMul", "_MklFusedBatchMatMulV2", "_MklLayerNorm", "_MklSwish", "_QuantizedMatMul")
 
 INT8 = tf.qint8
 LEVELS = 127  # int8 from -127 to 127

@@ -71,8 +71,7 @@ class Batcher:
             self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
             raise ServingError(
-                Code.RESOURCE_EXHAUSTED,
-                f"The queue is full, with {counted(self._count, 'request')}; try again later",
+                Code.RESOURCE_EXHAUSTED, f"The queue is full, with {counted(self._count, 'request')}; try again later"
             )
         rows = _count_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()

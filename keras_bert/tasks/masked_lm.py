@@ -167,9 +167,7 @@ class BertMaskedLM(MaskFiller, BertTask):
         self.token_texts = None if preprocessor is None else token_texts(preprocessor.tokenizer)
         if preprocessor is not None:
             self._by_length = GraphByLength(
-                preprocessor,
-                lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k),
-                self._graphs,
+                preprocessor, lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k), self._graphs
             )
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()

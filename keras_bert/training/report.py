@@ -13,13 +13,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.answers import BASELINE, Score
-from keras_bert.answers.tables import (
-    Cell,
-    class_table,
-    measure_table,
-    shares,
-    without_classes,
-)
+from keras_bert.answers.tables import Cell, class_table, measure_table, shares, without_classes
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved

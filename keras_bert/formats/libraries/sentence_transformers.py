@@ -106,7 +106,7 @@ def write(
             # sentence-transformers does not scale shorter vectors; the dot product of our scaled ones is their cosine.
             "similarity_fn_name": "cosine" if settings.normalize and settings.truncate_dim else settings.similarity,
             **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),
-        },
+        }
     }
     if is_static:
         limit = {"direction": "Right", "max_length": settings.max_length, "strategy": "LongestFirst", "stride": 0}
