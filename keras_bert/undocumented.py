@@ -261,10 +261,8 @@ def batches_seen(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
 def accumulated_gradient(
     optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable
 ) -> keras.Variable:
-    """Returns the variable that sums a variable's gradients since the last update, with `gradient_accumulation_steps`.
-
-    Public way: a variable in `optimizer.variables`, whose order and names are not documented.
-    """
+    """Returns the variable that sums gradients since the last update, with `gradient_accumulation_steps`."""
+    # Public way: a variable in `optimizer.variables`, whose order and names are not documented.
     return optimizer._accumulated_gradients[variable_index(optimizer, variable)]
 
 
@@ -318,12 +316,9 @@ def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) ->
 
 
 def captured(function: Any, model: keras.Model) -> list[Any]:
-    """Finds what a traced function takes from a model by itself: variables that Keras does not pass, tables, and files.
-
-    An object that is saved with the function must have them as attributes. A `HubLayer` and a `StringLookup` hold such.
-
-    Public way: an attribute that is the model itself, whose weights, optimizer and seeds would be saved, too.
-    """
+    """Finds what a traced function takes from a model by itself: other variables, tables, and files."""
+    # An object that is saved with the function must have them as attributes. A `HubLayer` and a `StringLookup` hold
+    # such. Public way: an attribute that is the model itself, whose weights, optimizer and seeds would be saved, too.
     import tensorflow as tf
 
     handles = {id(each) for each in function.captured_inputs}

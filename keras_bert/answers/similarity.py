@@ -192,15 +192,7 @@ class SentenceEncoder(Answerer):
         raise NotImplementedError
 
     def prompt_text(self, name: str | None) -> str:
-        """Returns the text of a prompt.
-
-        Args:
-            name: of the prompt; None: the default prompt; "": no prompt.
-
-        Raises:
-            TypeError: the name is not a str.
-            ValueError: there is no such prompt.
-        """
+        """Returns a prompt's text; None: the default, "": no prompt. Raises TypeError; ValueError if there is none."""
         name = self.default_prompt if name is None else name
         names = ", ".join(self.prompts) or "no prompts"
         if not isinstance(name, str | None):
@@ -271,11 +263,7 @@ class SentenceEncoder(Answerer):
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
     ) -> tuple[np.ndarray, int]:
-        """Encodes texts as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
-
-        Returns:
-            float32 `[number of texts, vector_size]`, and the number of truncated texts.
-        """
+        """Encodes texts as `encode`, without a bar: float32 `[texts, vector_size]`; counts the truncated texts."""
         prompt = self.prompt_text(prompt)
         skipped = self._count_skipped(prompt)
         rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)

@@ -12,9 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.answers import Answers, Score, metrics
-from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import check_batch_tokens
+from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Texts, check_top_k
 from keras_bert.counted import counted
 from keras_bert.progress import progress_bar
@@ -37,11 +37,10 @@ class SpanAnswer(TypedDict):
 
 @dataclass(frozen=True)
 class SpanAnswers(Answers[list[SpanAnswer]]):
-    """Labels are the answers to a question, (text, start); none if it has no answer. An answer is the two best spans.
+    """Labels are answers to a question, (text, start); none if it has none. An answer is the two best spans."""
 
-    Measures are SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's, of which
-    `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
-    """
+    # Measures are SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's, of which
+    # `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
 
     no_answer_threshold: float | None
 
@@ -232,10 +231,7 @@ class Spans(NamedTuple):
 
 
 def best_spans(start: np.ndarray, end: np.ndarray, may_start: np.ndarray, max_length: int) -> Spans:
-    """Finds the best spans of a window from its logits, `[tokens]`; on a tie, the earlier start, then the earlier end.
-
-    `may_start`, bool `[tokens]`, marks the tokens that have the most context in this window.
-    """
+    """Finds a window's best spans from logits, `[tokens]`, on a tie the first; `may_start` marks the most context."""
     ends = np.pad(end, (0, max_length), constant_values=NEVER)
     ends = np.lib.stride_tricks.sliding_window_view(ends, max_length)[: len(start)]  # [tokens, max_length]
     scores = (np.where(may_start, start, np.float32(NEVER))[:, None] + ends).ravel()

@@ -315,20 +315,9 @@ def checked_pooling(pooling: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def pool_tokens(vectors: np.ndarray, factor: float, protected: int = 1, normalize: bool = True) -> np.ndarray:
-    """Replaces clusters of similar tokens of a document by their means, which saves space in an index.
-
-    Ward's method clusters cosine distances; Clavié et al. 2024, "Reducing the Footprint of Multi-Vector Retrieval with
-    Minimal Performance Impact via Token Pooling".
-
-    Args:
-        vectors: float `[tokens, vector_size]`, of length 1.
-        factor: the number of tokens a cluster has on average.
-        protected: the number of first tokens that are not pooled.
-        normalize: whether the results get length 1.
-
-    Returns:
-        float32 `[tokens, vector_size]`: the protected tokens, then the means, by the first token of each.
-    """
+    """Replaces clusters of a document's tokens by their means: float32 `[tokens, vector_size]`."""
+    # Ward's method clusters cosine distances, `factor` tokens on average; the first `protected` stay. Clavié et al.
+    # 2024, "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact via Token Pooling".
     rest = vectors[protected:]
     number = max(int(len(rest) // factor), 1)
     if number < len(rest):

@@ -9,9 +9,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k, columns_of, one_or_many
 from keras_bert.text.arguments import SPACES, list_of_str
 
@@ -81,14 +81,7 @@ NO_PREPROCESSOR = (
 
 
 class TokenTexts:
-    """A decoder of candidate tokens, alone or in place of a mask.
-
-    Args:
-        texts: of the tokens, by id.
-        mask: the mask token.
-        includes_space: whether a token includes the space before it.
-        special_ids: tokens that include none.
-    """
+    """A decoder of candidates, alone or in place of a mask; tokens but `special_ids` may include the space before."""
 
     def __init__(self, texts: list[str], mask: str, includes_space: bool, special_ids: Collection[int]) -> None:
         self.texts, self.mask = texts, mask
@@ -113,17 +106,7 @@ class TokenTexts:
 
 
 def fill_masks(predict: Callable[[np.ndarray], np.ndarray], ids: np.ndarray, mask_id: int, top_k: int) -> np.ndarray:
-    """Fills the masks of a row, one per step: the mask whose best candidate is the most probable, by its log odds.
-
-    Args:
-        predict: from ids, `[seq_length]`, to the logits of all positions, `[seq_length, vocab_size]`.
-        ids: of the row.
-        mask_id: the id of the mask token.
-        top_k: the number of candidates.
-
-    Returns:
-        Candidates for masks, most probable first, float64 `[masks, top_k, 2]`: ids and probabilities.
-    """
+    """Fills a row's masks, the surest (by log odds) first: float64 `[masks, top_k, 2]`, ids and probabilities."""
     ids, positions = ids.copy(), np.flatnonzero(ids == mask_id)
     filled, is_open = np.zeros((len(positions), top_k, 2)), np.ones(len(positions), bool)
     while is_open.any():

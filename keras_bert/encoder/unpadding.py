@@ -155,24 +155,18 @@ def same_document(document_ids: Tensor) -> Tensor:
 
 
 class AttentionMask:
-    """Numbers to add to attention scores, so that no token attends to padding, to other texts, or outside its window.
+    """Numbers to add to scores, so that no token attends to padding, to other texts, or outside its window."""
 
-    All layers share it. `document_ids`, int `[batch, seq_length]`, is the index of each token's text; None: all one.
-    """
+    # All layers share it. `document_ids`, int `[batch, seq_length]`, is the index of each token's text; None: all one.
 
     def __init__(self, unpadding: Unpadding, document_ids: Tensor | None = None) -> None:
         self._unpadding, self._document_ids = unpadding, document_ids
         self._cache: dict[tuple[bool, str], Tensor | None] = {}
 
     def additive(self, is_local: bool, dtype: str = "float32", bias: Tensor | None = None) -> Tensor | None:
-        """Computes the mask in the type of the scores: 0, or a very negative number; None: there is nothing to mask.
-
-        A bias, float32 `[num_heads, seq_length, seq_length]`, is added, for operations that take one tensor.
-
-        Returns:
-            `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention
-            `[chunks, 1, chunk, 3 * chunk]`.
-        """
+        """Computes 0 or a very negative number, plus a bias, in the type of the scores; None: nothing to mask."""
+        # `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention `[chunks, 1, chunk, 3 *
+        # chunk]`.
         if (is_local, dtype) not in self._cache:
             mask = self._in_band() if is_local else self._in_sequences()
             if bias is not None:

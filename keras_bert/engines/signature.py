@@ -9,15 +9,10 @@ import numpy as np
 
 
 class Spec(NamedTuple):
-    """The type and the shape of an array.
+    """The type and the shape of an array."""
 
-    Attributes:
-        dtype: NumPy's; of strings, which are bytes objects, `np.dtype(object)`.
-        shape: None: an axis of any size, or instead of a tuple any number of axes.
-    """
-
-    dtype: np.dtype
-    shape: tuple[int | None, ...] | None
+    dtype: np.dtype  # of strings, which are bytes objects, `np.dtype(object)`
+    shape: tuple[int | None, ...] | None  # None: an axis of any size, or instead of a tuple any number of axes
 
     @property
     def type_name(self) -> str:

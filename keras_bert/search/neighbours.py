@@ -35,11 +35,9 @@ class Neighbours:
 
     @classmethod
     def empty(cls, width: int, size: int, extremes: np.ndarray | None = None, by_signs: bool = False) -> Neighbours:
-        """Makes an index for `size` vectors; int8 if given the lowest and highest of each coordinate, `[2, width]`.
-
-        With `by_signs`, a search reads a bit of each coordinate, and computes only the similarities of those vectors
-        whose signs differ least from the query's (Yamada et al. 2021, "Efficient Passage Retrieval with Hashing").
-        """
+        """Makes an index for `size` vectors; int8 if given the lowest and highest coordinates, `[2, width]`."""
+        # With `by_signs`, a search reads a bit of each coordinate, and computes only the similarities of those vectors
+        # whose signs differ least from the query's (Yamada et al. 2021, "Efficient Passage Retrieval with Hashing").
         faiss = import_faiss()
         graph = f"HNSW{_LINKS}," if size > EXACT_UP_TO and not by_signs else ""
         storage = "Flat" if extremes is None else "SQ8"

@@ -8,15 +8,13 @@
     text_embeddings.py  the protocol of text-embeddings-inference
     json_arrays.py      converts JSON to arrays and back
     grpc_service.py     answers TF Serving's gRPC, and converts its messages to what the others read, and back
-    tensor_protos.py    converts its tensors to arrays and back
     requests.py         limits the time of requests, measures and logs them, and waits for their end
     versions.py         finds, loads, swaps and drains the versions of models; metadata and status
     predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
     model.py            one version: its signatures, which check the inputs; what all kinds of models have
-    saved_model.py      a SavedModel in a session, and its warm-up requests
+    saved_model.py      a SavedModel in a session, and its warm-up requests; gRPC's tensors to arrays and back
     exported.py         an export for ONNX Runtime or OpenVINO
-    tracing.py          traces by OpenTelemetry
-    logs.py             leaves out what the log repeats
+    logs.py             leaves out what the log repeats; traces by OpenTelemetry
     errors.py           errors, each with a status code of gRPC and a message; the limits of requests
 
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and

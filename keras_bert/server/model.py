@@ -87,17 +87,11 @@ def check_rows(rows: int) -> None:
 
 
 class Model:
-    """A version of a model, in memory: a SavedModel or an export.
+    """A version of a model, in memory: a SavedModel or an export."""
 
-    Attributes:
-        name: in requests.
-        signatures: by name.
-        most_tokens: what `measure` has found.
-    """
-
-    name: str
+    name: str  # in requests
     signatures: Mapping[str, Signature]
-    most_tokens: int | None = None
+    most_tokens: int | None = None  # what `measure` has found
 
     def signature(self, name: str) -> Signature:
         """Finds a signature by its name (empty: the default). Raises ServingError if there is none."""

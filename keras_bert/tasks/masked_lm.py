@@ -28,11 +28,9 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> tf.Tensor:
-    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable, by its log odds.
-
-    Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
-    exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
-    """
+    """Fills the masks of each row, one per step: the mask whose best candidate is the surest, by its log odds."""
+    # Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
+    # exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
     all_positions = tf.tile(tf.range(seq_length)[None], [batch, 1])

@@ -263,11 +263,9 @@ class Tokenizer:
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
-        """Makes the tokenizer of a `get_config()`. Raises ValueError if the vocabulary or the merges are not lists.
-
-        A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
-        have any file of this computer read.
-        """
+        """Makes the tokenizer of a `get_config()`. Raises ValueError if vocabulary or merges are not lists."""
+        # A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
+        # have any file of this computer read.
         for name in cls._LISTS:
             if not isinstance(config.get(name), list | tuple):
                 raise ValueError(

@@ -152,11 +152,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
 def json_of_model(
     model: bytes, family: str, lowercase: bool, strip_accents: bool, more_special_tokens: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Makes a `tokenizer.json` with the ids of a serialized model. Raises ValueError for an option that none can have.
-
-    `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
-    `.`, as words, and knows few of SentencePiece's options.
-    """
+    """Makes a `tokenizer.json` with a serialized model's ids. Raises ValueError for an option that none can have."""
+    # `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
+    # `.`, as words, and knows few of SentencePiece's options.
     usage = FAMILIES[family]
     tokens, proto = usage.special_tokens, read_model(model)
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]

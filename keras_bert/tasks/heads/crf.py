@@ -398,10 +398,8 @@ def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple
 
 
 def _backward(chain: _Chain) -> Any:
-    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without this word's emission.
-
-    It is float `[length, batch, labels]`, and its log-sum-exp over labels is 0; from the last word on, it is `end`.
-    """
+    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, but its emission."""
+    # It is float `[length, batch, labels]`, and its log-sum-exp over labels is 0; from the last word on, it is `end`.
 
     def step(following: Any, t: Any) -> tuple[Any, Any]:
         previous = ops.logsumexp(ops.expand_dims(following + chain.emissions[t], 1) + chain.transitions, axis=2)

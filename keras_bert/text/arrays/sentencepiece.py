@@ -31,14 +31,9 @@ _LONGEST = 64  # characters that a table replaces: NFKC's keys have at most 18
 
 
 class SentencePieceSpans:
-    """Finds the spans of a text's tokens, which are those of `SentencePieceTokenizer`, in characters.
+    """Finds the spans of a text's tokens, which are those of `SentencePieceTokenizer`, in characters."""
 
-    Args:
-        arguments: those of `SentencePieceTokenizer`, from its files.
-        vocabulary: the tokens; the index is the id.
-        added: the tokens that are split off the text first.
-        unk_token_id: the id of unknown text.
-    """
+    # `added` are tokens that are split off the text first.
 
     def __init__(
         self, arguments: Mapping[str, Any], vocabulary: Sequence[str], added: Sequence[str], unk_token_id: int

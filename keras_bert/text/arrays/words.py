@@ -30,16 +30,7 @@ def corpus_kinds() -> np.ndarray:
 
 
 def find_words(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """Finds the words of texts as `words.find_words` does: the start and the end of each, in characters.
-
-    Raises:
-        ValueError: a text has a lone surrogate.
-
-    Example:
-        >>> text = "Zoë (Paris)... 😀"
-        >>> [text[start:end] for start, end in find_words([text])[0]]
-        ['Zoë', '(', 'Paris', ')', '...', '😀']
-    """
+    """Finds the words as `words.find_words`: starts, ends, in characters. Raises ValueError for lone surrogates."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     try:
         chars = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
