@@ -1,22 +1,5 @@
 """A small local server of SavedModels and exports, which speaks the protocols of TF Serving and of vector clients.
 
-    run.py              starts and drains the server
-    connections.py      accepts HTTP's connections, up to a number, and closes idle ones
-    http_service.py     answers HTTP, by what the next three say about a URL
-    rest.py             TF Serving's REST
-    vector_clients.py   OpenAI's embeddings, and reranking
-    text_embeddings.py  the protocol of text-embeddings-inference
-    json_arrays.py      converts JSON to arrays and back
-    grpc_service.py     answers TF Serving's gRPC, and converts its messages to what the others read, and back
-    requests.py         limits the time of requests, measures and logs them, and waits for their end
-    versions.py         finds, loads, swaps and drains the versions of models; metadata and status
-    predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
-    model.py            one version: its signatures, which check the inputs; what all kinds of models have
-    saved_model.py      a SavedModel in a session, and its warm-up requests; gRPC's tensors to arrays and back
-    exported.py         an export for ONNX Runtime or OpenVINO
-    logs.py             leaves out what the log repeats; traces by OpenTelemetry
-    errors.py           errors, each with a status code of gRPC and a message; the limits of requests
-
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
 tf.Example. Only the files for gRPC and for SavedModels import TensorFlow and TF Serving's messages. The graph of a
 SavedModel does not use the rest of the package; only requests about tokens read the tokenizer that lies beside it.

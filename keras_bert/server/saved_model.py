@@ -54,12 +54,11 @@ def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signat
         )
         for name, definition in definitions.items()
         if definition.method_name in _METHODS
-        and all(tf.as_dtype(info.dtype).is_numpy_compatible for info in _infos(definition))
+        and all(
+            tf.as_dtype(info.dtype).is_numpy_compatible
+            for info in (*definition.inputs.values(), *definition.outputs.values())
+        )
     }
-
-
-def _infos(definition: SignatureDef) -> list[TensorInfo]:
-    return [*definition.inputs.values(), *definition.outputs.values()]
 
 
 def _specs(infos: Mapping[str, TensorInfo]) -> dict[str, Spec]:
@@ -118,7 +117,8 @@ class SavedModel(Model):
         try:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
-            message = without_directories(_first_line(error.message))
+            first_line, *_ = error.message.removeprefix("Graph execution error:").strip().split("\n")  # nodes follow
+            message = without_directories(first_line)
             raise ServingError(Code(error.error_code), message) from None
         finally:
             self._free_threads.put(thread)
@@ -172,11 +172,6 @@ class SavedModel(Model):
 
     def close(self) -> None:
         self._session.close()
-
-
-def _first_line(message: str) -> str:
-    """Keeps the first line of TensorFlow's message; a list of graph nodes follows it."""
-    return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
 
 
 # -- TensorProto <-> arrays

@@ -106,7 +106,8 @@ class CRF(keras.layers.Layer):
         if returns == "labels":
             comparable = ops.where(ops.isnan(chain.emissions), -LARGEST, chain.emissions)
             return words.scatter(_best_path(chain._replace(emissions=comparable)), -1)
-        return words.scatter(_probabilities(chain), 0)
+        marginals = ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)  # [length, batch, labels]
+        return words.scatter(marginals, 0)
 
     def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
         if returns not in _RETURNS:
@@ -408,11 +409,6 @@ def _backward(chain: _Chain) -> Any:
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
     return ops.scan(step, end, chain.steps, reverse=True)[1]
-
-
-def _probabilities(chain: _Chain) -> Any:
-    """Computes the marginals, float `[length, batch, labels]`; after a sentence's end, those of its last word."""
-    return ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)
 
 
 def _best_path(chain: _Chain) -> Any:

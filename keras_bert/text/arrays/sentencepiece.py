@@ -123,14 +123,9 @@ class SentencePieceSpans:
         if self._strips:
             if not as_transformers and re.match(f"[{ODD_SPACES}\x85]", char):
                 return "  " if char == "\x85" else " "
-            is_mark = _is_any_mark if as_transformers else unicodedata.combining
+            is_mark = (lambda char: unicodedata.category(char)[0] == "M") if as_transformers else unicodedata.combining
             char = "".join(each for each in unicodedata.normalize("NFKD", char) if not is_mark(each))
         return "".join(map(str.lower, char)) if self._lowercase else char
-
-
-def _is_any_mark(char: str) -> bool:
-    """Whether a character is a mark of any kind."""
-    return unicodedata.category(char).startswith("M")
 
 
 class SentencePieceNormalizer:
