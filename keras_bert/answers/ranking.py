@@ -154,17 +154,10 @@ class Reranker(Answerer):
 
         Args:
             text, text_pair: the query and the passage: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A float; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         self.warn_if_untrained()
         is_one, pairs = one_or_many(text, text_pair)

@@ -219,17 +219,10 @@ class NextSentenceScorer(Answerer):
 
         Args:
             text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A float, 0 to 1; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
         scores = _as_probabilities(self._by_length(pairs, batch_tokens, progress))
@@ -282,18 +275,14 @@ class SparseEncoder(Answerer):
         Args:
             text: a str, or many.
             top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A dict from token to weight, highest first; for many texts, a list of them. A WordPiece token keeps its
             `##`.
 
         Raises:
-            TypeError: a text is not a str.
             ValueError: `top_k` is less than 1.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         if top_k is not None:
             check_top_k(top_k)
