@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.engines import signature
+from keras_bert.engines import runtime
 from keras_bert.engines.loading import Reading
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.server.errors import MAX_ROWS, ServingError, failed_precondition, invalid_argument
 
 DEFAULT = "serving_default"
@@ -37,7 +37,7 @@ class ModelSpec(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Signature(signature.Signature):
+class Signature(runtime.Signature):
     """A signature that requests can call. The inputs and the outputs are in alphabetical order."""
 
     name: str  # in requests

@@ -23,7 +23,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.engines.loading import Reading, read_texts
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.formats import Preset
 from keras_bert.formats.tensorflow.saved_model import TEXTS
 from keras_bert.processors import check_graph
