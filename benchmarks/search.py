@@ -5,9 +5,9 @@ python benchmarks/search.py index [--texts 100000]
 python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
-with their paragraphs. `index`: sentences of books and of the Brown corpus: time, memory, and how many of the ten
-nearest neighbours a search finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC for
-their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
+with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
+neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
+for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
 ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
@@ -39,7 +39,7 @@ from _measure import DATA, MINILM, heading, interleave, need, options, parse, ra
 from keras_bert import BertReranker
 from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.search import TextIndex
-from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours
+from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours, import_faiss
 
 
 class Speed(NamedTuple):
@@ -101,35 +101,40 @@ def index(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpus, queries = Path(folder, "texts.txt"), [f"Who said: {text}" for text in texts[:: len(texts) // 200]][:200]
         corpus.write_text("\n".join(texts), encoding="utf-8")
-        made, costs, program = {}, {}, [sys.executable, "-m", "keras_bert.cli"]
-        for stored in ("float32", "int8"):
-            directory = Path(folder, stored)
-            command = ["index", corpus, "--output", directory, "--stored", stored, "--preset", arguments.preset]
-            begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([*program, *map(str, command)], check=True, capture_output=True)
-            seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
-            costs[stored] = [f"{seconds:.0f}", f"{cpu:.0f}", f"{after.ru_maxrss / 2**20:.2f}", f"{size:.0f}"]
-            made[stored] = TextIndex(directory, arguments.preset)
-        searched = {stored: each._state.neighbours for stored, each in made.items()}
-        vectors = searched["float32"].vectors(np.arange(len(texts)))
-        graph = Neighbours.empty(vectors.shape[1], EXACT_UP_TO + 1)
+        command = ["index", corpus, "--output", Path(folder, "index"), "--preset", arguments.preset]
         begin = time.perf_counter()
-        graph.add(vectors)
-        searched["a graph of the same vectors"] = graph
-        costs["a graph of the same vectors"] = [f"{time.perf_counter() - begin:.0f}", "", "", ""]
-        asked = made["float32"]._model.encode(queries, progress=False)
+        subprocess.run([sys.executable, "-m", "keras_bert.cli", *map(str, command)], check=True, capture_output=True)
+        seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"`keras-bert index`: {seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time")
+        made = TextIndex(Path(folder, "index"), arguments.preset)
+        exact_search = made._state.kept._neighbours
+        vectors, width = exact_search.vectors(np.arange(len(texts))), exact_search.vectors([0]).shape[1]
+        extremes = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
+        searched = {
+            "float32": Neighbours.empty(width, 1),
+            "int8": Neighbours.empty(width, 1, extremes),
+            "a graph of float32": Neighbours.empty(width, EXACT_UP_TO + 1),
+            "binary": Neighbours.empty(width, 1, extremes, by_signs=True),
+        }
+        costs, _ = {}, import_faiss().omp_set_num_threads(1)  # of several, the CPU time is that of waiting, too
+        for name, each in searched.items():
+            begin = time.perf_counter()
+            each.add(vectors)
+            seconds = time.perf_counter() - begin
+            each.write(Path(folder), 0)
+            (path,) = Path(folder).glob("*.faiss")
+            costs[name] = [f"{seconds:.1f}", f"{path.stat().st_size / 2**20:.1f}"]
+        asked = made._model.encode(queries, progress=False)
         exact = np.argsort(-(asked @ vectors.T), axis=1, kind="stable")[:, :10]
 
         def row(name: str, found: Neighbours) -> list[str]:
-            begin = time.perf_counter()
+            begin = time.process_time()
             numbers = [found.nearest(each[None], 10)[1][0] for each in asked]
-            milliseconds = 1000 * (time.perf_counter() - begin) / len(asked)
+            milliseconds = 1000 * (time.process_time() - begin) / len(asked)
             recall = np.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, exact, strict=True)])
             return [name, *costs[name], f"{recall:.4f}", f"{milliseconds:.1f}"]
 
-        columns = "s, s of CPU time, GiB at most so far, MiB of files, recall@10, ms a query without its encoding"
+        columns = "s to add them, MiB of the file, recall@10, ms of CPU time a query without its encoding"
         table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
 
 

@@ -13,18 +13,10 @@ import numpy as np
 
 from keras_bert import files, formats
 from keras_bert.config import BertConfig
-from keras_bert.formats import (
-    Preset,
-    cross_encoder,
-    hugging_face,
-    model_card,
-    model_files,
-    multi_vector,
-    sentence_transformers,
-    sparse_encoder,
-)
+from keras_bert.formats import Preset, hugging_face, model_card, model_files
+from keras_bert.formats.libraries import cross_encoder
 from keras_bert.formats.preset import check_format
-from keras_bert.formats.saved import CRF, note
+from keras_bert.formats.saved import CRF, note, read_library_files, write_library_files
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
 from keras_bert.task_table import OF_LIBRARY
@@ -120,8 +112,9 @@ def _write_hugging_face(
     directory: Path, preset: Preset, weights: Mapping[str, Mapping[str, np.ndarray]], tokenizer: Tokenizer | None
 ) -> None:
     config, settings = preset.checkpoint.config, _task_entries(preset)
-    of_tokens, scores = preset.once(multi_vector.read), preset.once(cross_encoder.read)
-    if scores.is_declared:
+    of_library = read_library_files(preset, None if tokenizer is None else tokenizer.vocabulary_size)
+    library = of_library and of_library[0]
+    if (scores := preset.once(cross_encoder.read)).is_declared:
         settings = {**cross_encoder.entries(scores.activation), **settings}
     own = model_files.present(preset.directory, model_files.OWN)
     formats.write(directory, config, weights, settings=settings)
@@ -133,29 +126,10 @@ def _write_hugging_face(
     shape = {hugging_face.SETTINGS: ({"task": (str, None), "model": (dict, None)}, None)}
     files.check_json(settings, shape, preset.directory / hugging_face.CONFIG)
     ours = settings.get(hugging_face.SETTINGS) or {}
-    task, library, reads_pairs = ours.get("task"), None, bool((ours.get("model") or {}).get("pairs"))
-    if of_tokens.is_declared:
-        library = "MultiVectorEncoder"
-        if tokenizer is not None:
-            multi_vector.write(directory, of_tokens, preset.once(multi_vector.read_weights), tokenizer)
-    elif scores.is_declared:
-        library = "CrossEncoder"
-        if tokenizer is not None and scores.max_length:
-            cross_encoder.write_length(directory, scores.max_length)
-    elif (sparse := preset.once(sparse_encoder.read)).is_declared:
-        library = "SparseEncoder"
-        table = None
-        if sparse.query_table and tokenizer is not None:
-            table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
-            tokenizer.save_preset(directory / sparse_encoder.QUERIES)
-            if sparse.max_length:
-                cross_encoder.write_length(directory / sparse_encoder.QUERIES, sparse.max_length)
-        sparse_encoder.write(directory, sparse, table)
-    elif (preset.home / sentence_transformers.MODULES).is_file():
-        library = "SentenceTransformer"
-        dense = preset.once(sentence_transformers.read_dense_weights)
-        settings_of_texts, is_static = preset.sentence_settings, not config.num_layers
-        sentence_transformers.write(directory, config.hidden_size, settings_of_texts, dense, is_static)
+    task, reads_pairs = ours.get("task"), bool((ours.get("model") or {}).get("pairs"))
+    if of_library is not None:
+        library, theirs, more = of_library
+        write_library_files(directory, library, theirs, config, more, tokenizer)
     task = OF_LIBRARY[library].model if library else task
     model_card.write(
         directory,

@@ -32,11 +32,10 @@ def needing_tensorflow_text(what: str) -> Iterator[None]:
 
 
 class LighterImports:
-    """Finds no such library for Keras and TensorFlow: in `sys.meta_path` of a process that runs nothing but ours.
+    """Finds no such library for Keras and TensorFlow: in `sys.meta_path` of a process that runs nothing but ours."""
 
-    They import these where they are installed, for functions that no command uses: half of their imports' time, and
-    340 MB.
-    """
+    # They import these where they are installed, for functions that no command uses: half of their imports' time, and
+    # 340 MB.
 
     libraries = frozenset({"jax", "matplotlib", "pandas", "sklearn"})
 

@@ -71,10 +71,8 @@ _OF_TENSORFLOW = ("ResourceExhaustedError", "PermissionDeniedError")
 
 
 def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
-    """Raises a library's error anew if its cause is the system, the memory or the path, not what the file holds.
-
-    Call it first where any error of a library would be called a damage of the file.
-    """
+    """Raises a library's error anew if its cause is the system, the memory or the path, not what the file holds."""
+    # Call it first where any error of a library would be called a damage of the file.
     if type(error) is MemoryError or type(error).__name__ in _OF_TENSORFLOW:
         raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
@@ -98,10 +96,7 @@ MOST_GRAPH_BYTES = 2**31  # of a protocol buffer, of which its library reads no 
 
 
 def check_regular(path: str | Path, most: int | None = None) -> None:
-    """Checks a file before anything opens it, which may wait for a pipe or read a device for ever.
-
-    Raises OSError if there is no such file; ValueError if it is a pipe or a device, or has more than `most` bytes.
-    """
+    """Raises OSError without such a file; ValueError for a pipe or a device, or over `most` bytes."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise ValueError(f"{path} is {'a pipe' if stat.S_ISFIFO(status.st_mode) else 'a device'}, not a file")
@@ -153,10 +148,8 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
 
 
 def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
-    """Reads a text in UTF-8 with its line ends. Raises ValueError as `read_lines`, or if it is only white space.
-
-    Only a user's own data may be compressed: for a model's files, a few kilobytes of gzip could fill the memory.
-    """
+    """Reads a text in UTF-8 with its line ends. Raises ValueError as `read_lines`, or if it is only white space."""
+    # Only a user's own data may be compressed: for a model's files, a few kilobytes of gzip could fill the memory.
     if may_be_compressed:
         with open_bytes(path) as file:
             raw = file.read()
@@ -389,10 +382,7 @@ def refuse_link(path: Path) -> None:
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None:
-    """Writes texts (in UTF-8) or bytes, by file name, into `directory`, which is created if missing.
-
-    Raises OSError if a folder inside of it is a link.
-    """
+    """Writes texts (UTF-8) or bytes by name into `directory`. Raises OSError if a folder inside of it is a link."""
     for name, text in texts.items():
         for folder in Path(name).parents[:-1]:
             refuse_link(Path(directory) / folder)
@@ -402,12 +392,10 @@ def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None
 
 @contextmanager
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
-    """Yields a temporary directory; moves it to `path` when the block ends, or removes it if the block fails.
-
-    A directory at `path` stays until the block ends. If a process was killed between moving the old directory away and
-    moving the new one to `path`, the old directory is moved back. Raises FileExistsError as `refuse_to_replace`, and
-    OSErrors that name paths in `path`.
-    """
+    """Yields a temporary directory; moves it to `path` when the block ends, or removes it if the block fails."""
+    # A directory at `path` stays until the block ends. If a process was killed between moving the old directory away
+    # and moving the new one to `path`, the old directory is moved back. Raises FileExistsError as `refuse_to_replace`,
+    # and OSErrors that name paths in `path`.
     path = path.absolute()
     for leftover in _find_leftovers(path, "old"):
         if path.exists():
@@ -436,11 +424,7 @@ def directory_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """Locks a directory, created if missing, for a block. Raises BlockingIOError if another process writes there.
-
-    The system frees the lock on the file `.lock` when the process ends, even if killed. File systems without locks let
-    every process enter.
-    """
+    """Locks a directory, created if missing, for a block. Raises BlockingIOError if another process writes there."""
     path = directory / ".lock"
     with _folder(directory), _errors_naming(directory, path), open(path, "ab", opener=_open_no_link) as lock:
         _lock(lock, directory)

@@ -21,7 +21,8 @@ from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
-from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved, sentence_transformers
+from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved
+from keras_bert.formats.libraries import modules, sentence_transformers
 from keras_bert.formats.tensorflow import old_transformers, saved_model
 from keras_bert.formats.tensorflow.bundle import open_variables
 from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
@@ -235,7 +236,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
     if own:
         found.what = f"a {own} of keras_bert"
     elif found.kind == "sentence_transformers":
-        settings = preset.json_if_there(sentence_transformers.PROMPTS, {"model_type": (str, None)}, preset.home)
+        settings = preset.json_if_there(modules.PROMPTS, {"model_type": (str, None)}, preset.home)
         model_type = settings.get("model_type") or "SentenceTransformer"
         kinds = {"SentenceTransformer": "a sentence encoder", "CrossEncoder": "a cross-encoder"}
         kinds["SparseEncoder"], kinds["MultiVectorEncoder"] = "a sparse encoder", "a multi-vector encoder"
@@ -258,7 +259,7 @@ def _classes_of(preset: Preset) -> list[str]:
     if fitting != OF_HEAD[None].model:
         return [fitting, "BertEncoder"]
     pretrained = [task.model for task in TASKS if task.head in heads and not task.is_found]
-    is_sentence = (preset.home / sentence_transformers.MODULES).is_file() or not pretrained
+    is_sentence = (preset.home / modules.MODULES).is_file() or not pretrained
     if is_sentence:
         preset.sentence_settings  # noqa: B018  raises, if it is of another kind
     return [*([fitting] if is_sentence else []), *pretrained, "BertEncoder"]

@@ -32,11 +32,10 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 @dataclass(eq=False)
 class OutputFiles:
-    """Files to write into a directory, in one or several calls, and notes there on which of them are complete.
+    """Files to write into a directory, in one or several calls, and notes there on which of them are complete."""
 
-    Objects can be pickled. `notes` has the sums of each file's counts, or None if it is incomplete. Raises ValueError
-    if the directory holds files with these names, but written with other settings.
-    """
+    # Objects can be pickled. `notes` has the sums of each file's counts, or None if it is incomplete. Raises ValueError
+    # if the directory holds files with these names, but written with other settings.
 
     directory: Path
     notes_file: str  # its name

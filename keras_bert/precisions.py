@@ -27,4 +27,4 @@ PRECISIONS = {
 INFERENCE = tuple(name for name, row in PRECISIONS.items() if row.in_inference)
 TRAINING = tuple(sorted(row.policy for row in PRECISIONS.values() if row.policy))
 SAVED_MODELS = tuple(name for name, row in PRECISIONS.items() if row.in_saved_models)
-INDEXES = tuple(name for name, row in PRECISIONS.items() if row.in_indexes)
+INDEXES = (*(name for name, row in PRECISIONS.items() if row.in_indexes), "binary")  # signs, and beside them int8

@@ -37,19 +37,14 @@ class KilledError(RuntimeError):
 def in_processes(
     function: Callable[[Item], Iterable[Result]], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Yields what `function(item)` yields, for each item, as it comes. The function and its results must be picklable.
-
-    The processes, which see no GPU, end at once, and remove their temporary files, when the generator is closed, fails
-    or is interrupted, or when this process is killed. Each item and result is pickled alone: a few hundred bytes.
-    Raises errors of `function`, or KilledError if a process ended, by a signal for instance, or could not start.
-    """
+    """Yields what `function(item)` yields, for each item, as it comes. Function and results must be picklable."""
+    # The processes, which see no GPU, end at once, and remove their temporary files, when the generator is closed,
+    # fails or is interrupted, or when this process is killed. Each item and result is pickled alone: a few hundred
+    # bytes. Raises errors of `function`, or KilledError if a process ended, by a signal for instance, or could not
+    # start.
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`
-    with (
-        tempfile.TemporaryFile() as output,
-        tempfile.NamedTemporaryFile() as pickled,
-        contextlib.ExitStack() as stack,
-    ):
+    with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as pickled, contextlib.ExitStack() as stack:
         # Not among the arguments: of a process that dies at once, Python would wait for a reader of more than 64 KiB.
         pickle.dump(function, pickled)
         pickled.flush()

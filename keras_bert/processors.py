@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Checks whether oneDNN computes in bfloat16 here.
-
-    Where it does not, its products end the process. Its layer normalization raises an error, so this tries that.
-    """
+    """Tries whether oneDNN computes in bfloat16: if not, its products end the process, but its norm raises."""
 
     @tf.function(autograph=False)
     def normalize() -> tf.Tensor:

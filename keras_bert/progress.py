@@ -67,10 +67,7 @@ def on_terminal() -> bool:
 def progress_bar(
     total: int | None, unit: str, progress: bool | None = None, initial: int = 0, desc: str = "", **settings: Any
 ) -> tqdm:
-    """Makes a bar on standard error: by default (None) on a terminal, elsewhere a line a minute; False: none.
-
-    `settings` are those of tqdm for the bar on a terminal.
-    """
+    """Makes tqdm's bar on standard error: None: on a terminal, elsewhere a line a minute; False: none."""
     if _steps and progress is not False:
         return _Within(total)
     settings |= {"total": total, "unit": f" {unit}", "initial": initial, "desc": desc and f"{desc}: "}

@@ -140,10 +140,7 @@ class FineTuningRecipe(Recipe):
     )
     patience: int | None = _field(None, _FROM_1, "The number of epochs without improvement after which training ends")
     validation_split: float | None = _field(
-        None,
-        _BETWEEN,
-        "The share of the examples to hold out for measuring each epoch",
-        "eval_split",
+        None, _BETWEEN, "The share of the examples to hold out for measuring each epoch", "eval_split"
     )
 
     def __post_init__(self) -> None:

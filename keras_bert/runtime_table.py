@@ -44,12 +44,10 @@ class Runtime(NamedTuple):
         importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, precision)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
-        """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names.
-
-        If the runtime can load exports, several threads may call the function at once. One call computes on `threads`
-        threads, by default on as many as the runtime chooses, which are the processor's cores.
-        Raises ImportError if the runtime is not installed, ValueError if the file is damaged or `threads` is below 1.
-        """
+        """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""
+        # If the runtime can load exports, several threads may call the function at once. One call computes on `threads`
+        # threads, by default on as many as the runtime chooses, which are the processor's cores. Raises ImportError if
+        # the runtime is not installed, ValueError if the file is damaged or `threads` is below 1.
         if threads is not None and threads < 1:
             raise ValueError(f"threads is {threads}; expected at least 1, or None for all cores")
         return importlib.import_module(f"keras_bert.runtimes.{self.name}").open(path, threads)

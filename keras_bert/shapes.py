@@ -126,10 +126,7 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
 
 
 def shapes(config: BertConfig, part: str, labels: int | None = None) -> dict[str, Shape]:
-    """Lists the shapes of all weights, such as "block_1/attention/qkv/kernel", of "encoder" or of a head.
-
-    `labels` is a classifier's number of logits.
-    """
+    """Lists shapes of weights, such as "block_1/attention/qkv/kernel", of "encoder" or a head with `labels` logits."""
     layers = encoder_layers(config) if part == "encoder" else head_layers(config, part, labels or 0)
     shapes_of_part = {f"{name}/{kind}": shape for name, layer in layers.items() for kind, shape in layer.shapes.items()}
     if part == "masked_lm" and not config.own_decoder:

@@ -49,10 +49,7 @@ class Score:
 
     @cached_property
     def confusion(self) -> Confusion | None:
-        """The classes, and int64 `[classes, classes]`: row i, column j counts examples of class i predicted as class j.
-
-        None unless each example has one class.
-        """
+        """The classes, and int64 `[classes, classes]`: class i predicted as j; None: not one class an example."""
         return self.compute_confusion()
 
     @property

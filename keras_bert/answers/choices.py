@@ -8,9 +8,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer
 from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Pair, Targets, Texts, as_float32, columns_of, read_lists
 
 
@@ -96,18 +96,14 @@ class Chooser(Answerer):
         Args:
             question: a str, or many.
             choices: a list of str; for many questions, one such list for each. They may differ in length.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A dict of `index`, the place of the best choice in `choices`; `text`, the choice; `probability`, 0 to 1; and
             `probabilities`, those of all choices. For many questions, a list of such dicts.
 
         Raises:
-            TypeError, ValueError: a text is not a str, a question has no choices, the numbers of questions and of lists
-                differ, or a logit is not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
+            ValueError: a question has no choices, or the numbers of questions and of lists differ.
         """
         is_one, questions, lists = read_lists(question, choices, ("question", "questions", "choice", "choices"))
         if empty := [number for number, texts in enumerate(lists) if not texts]:

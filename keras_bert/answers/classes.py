@@ -8,10 +8,24 @@ from typing import Any, ClassVar, TypeAlias, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import A, Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, label_index, one_or_many
+
+
+def softmax(logits: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Computes probabilities over an axis, of the shape of the logits."""
+    powers = np.exp(logits - logits.max(axis=axis, keepdims=True, initial=-np.inf))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Computes the probability of each logit by itself, of the shape of the logits."""
+    small = np.exp(-np.abs(logits))
+    return np.where(logits >= 0, 1, small) / (1 + small)
+
+
+ACTIVATIONS = {"softmax": softmax, "sigmoid": sigmoid, "identity": lambda logits: logits}
 
 
 class LabelAnswer(TypedDict):
@@ -190,10 +204,8 @@ class NumberAnswers(TextAnswers[dict[str, float]]):
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
     def score(self, answers: Sequence[dict[str, float]], labels: Labels | None) -> Score:
-        """Measures `spearman` and others. An answer's error is that in units of the column's `rmse`, from 1 a mistake.
-
-        Of several numbers, each is measured by itself: measures are means over the numbers, the error is the largest.
-        """
+        """Measures `spearman` and others. An answer's error is in units of the column's `rmse`, from 1 a mistake."""
+        # Of several numbers, each is measured by itself: measures are means over the numbers, the error is the largest.
         reference, predictions = self.targets(labels), np.array([list(answer.values()) for answer in answers])
         deviation = np.std(reference, axis=0)  # the RMSE of always predicting the mean of the labels
         exact = np.reshape(np.asarray(labels, np.float64), (len(answers), -1))

@@ -45,10 +45,7 @@ def one_or_many(
 def one_or_many(
     *columns: str | Iterable[str], names: Sequence[str] = TEXT_NAMES
 ) -> tuple[bool, Iterable[str] | list[Pair]]:
-    """Reads the texts passed to a method such as `classify`: one str or many; for pairs, two str or two columns.
-
-    Returns whether they are one text or pair; and the texts, or for two columns, the pairs.
-    """
+    """Reads one text or many, or two columns of pairs: whether they are one, and the texts or pairs."""
     is_one = all(isinstance(column, str) for column in columns)
     many = [[column] if is_one else column for column in columns]
     for column, name in zip(many, names, strict=False):
@@ -235,10 +232,7 @@ def _is_number(name: str) -> bool:
 def read_lists(
     query: str | Iterable[str], passages: Iterable[str] | Iterable[Iterable[str]], names: tuple[str, str, str, str]
 ) -> tuple[bool, list[str], list[list[str]]]:
-    """Reads a query and its passages, or many: whether it is one, the queries, and the passages of each.
-
-    `names` are those of both arguments, each of one and of many, for messages.
-    """
+    """Reads a query and its passages, or many: whether it is one, the queries, the passages; messages use `names`."""
     one, many, item, items = names
 
     is_one = isinstance(query, str)

@@ -132,10 +132,8 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
 
 
 def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
-    """Detects the scheme of labels, a name in `allowed_transitions`; None if they have none.
-
-    IOB1 and BIO have the same labels. The scheme is IOB1 if all sentences keep IOB1's rules and some break BIO's.
-    """
+    """Detects the scheme of labels, a name in `allowed_transitions`; None if they have none."""
+    # IOB1 and BIO have the same labels. The scheme is IOB1 if all sentences keep IOB1's rules and some break BIO's.
     meanings = LabelScheme.detect([*labels, OUTSIDE]).meanings
     letters = {name[0] for name in meanings}
     fitting = [
@@ -159,12 +157,10 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:
-    """Finds the entities in a sentence, in order; the default scheme is that of these labels and "O".
-
-    Labels are read as in conlleval (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
-    repairs invalid ones: an `I-X` or `E-X` that continues no X begins an entity, and an X without an `E-X` ends before
-    the first label that does not continue it.
-    """
+    """Finds the entities in a sentence, in order; the default scheme is that of these labels and "O"."""
+    # Labels are read as in conlleval (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
+    # repairs invalid ones: an `I-X` or `E-X` that continues no X begins an entity, and an X without an `E-X` ends
+    # before the first label that does not continue it.
     scheme = scheme or LabelScheme.detect([*labels, OUTSIDE])
     entities: list[Entity] = []
     is_open = False

@@ -8,9 +8,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics
-from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.classes import ACTIVATIONS
 from keras_bert.answers.columns import (
     Labels,
     Pair,
@@ -154,17 +154,10 @@ class Reranker(Answerer):
 
         Args:
             text, text_pair: the query and the passage: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A float; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         self.warn_if_untrained()
         is_one, pairs = one_or_many(text, text_pair)

@@ -11,15 +11,9 @@ from keras_bert.answers import Answers, Score, metrics
 from keras_bert.answers.answerer import Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, one_or_many
-from keras_bert.answers.vector_metrics import (
-    cosines,
-    pair_classification,
-    retrieval,
-    similarities,
-    triplet_accuracy,
-)
+from keras_bert.answers.vector_metrics import cosines, pair_classification, retrieval, similarities, triplet_accuracy
 from keras_bert.counted import counted
-from keras_bert.formats import sentence_transformers
+from keras_bert.formats.libraries import sentence_transformers
 
 
 class TextVectors(NamedTuple):
@@ -198,15 +192,7 @@ class SentenceEncoder(Answerer):
         raise NotImplementedError
 
     def prompt_text(self, name: str | None) -> str:
-        """Returns the text of a prompt.
-
-        Args:
-            name: of the prompt; None: the default prompt; "": no prompt.
-
-        Raises:
-            TypeError: the name is not a str.
-            ValueError: there is no such prompt.
-        """
+        """Returns a prompt's text; None: the default, "": no prompt. Raises TypeError; ValueError if there is none."""
         name = self.default_prompt if name is None else name
         names = ", ".join(self.prompts) or "no prompts"
         if not isinstance(name, str | None):
@@ -224,10 +210,7 @@ class SentenceEncoder(Answerer):
         return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
 
     def _count_skipped(self, prompt: str) -> int:
-        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
-
-        Raises ValueError if the prompt leaves no room for a text, and no window follows: all vectors would be equal.
-        """
+        """Counts the tokens, [CLS] and the prompt's, that the pooling skips. Raises ValueError if all are."""
         longest = self.preprocessor.longest
         if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
             return 0  # ASCII has at most as many tokens as characters
@@ -280,11 +263,7 @@ class SentenceEncoder(Answerer):
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
     ) -> tuple[np.ndarray, int]:
-        """Encodes texts as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
-
-        Returns:
-            float32 `[number of texts, vector_size]`, and the number of truncated texts.
-        """
+        """Encodes texts as `encode`, without a bar: float32 `[texts, vector_size]`; counts the truncated texts."""
         prompt = self.prompt_text(prompt)
         skipped = self._count_skipped(prompt)
         rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)

@@ -12,9 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.answers import Answers, Score, metrics
-from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import check_batch_tokens
+from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Texts, check_top_k
 from keras_bert.counted import counted
 from keras_bert.progress import progress_bar
@@ -37,11 +37,10 @@ class SpanAnswer(TypedDict):
 
 @dataclass(frozen=True)
 class SpanAnswers(Answers[list[SpanAnswer]]):
-    """Labels are the answers to a question, (text, start); none if it has no answer. An answer is the two best spans.
+    """Labels are answers to a question, (text, start); none if it has none. An answer is the two best spans."""
 
-    Measures are SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's, of which
-    `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
-    """
+    # Measures are SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's, of which
+    # `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
 
     no_answer_threshold: float | None
 
@@ -133,11 +132,7 @@ class QuestionAnswerer(Answerer):
     """What answers questions from their contexts."""
 
     VERB = "answer"
-    SETTINGS = (
-        Setting("max_answer_length", int),
-        Setting("no_answer_threshold", (float, None)),
-        DROPOUT,
-    )
+    SETTINGS = (Setting("max_answer_length", int), Setting("no_answer_threshold", (float, None)), DROPOUT)
     kind: SpanAnswers
     text_names = ("question", "context")
     no_answer_threshold: float | None
@@ -151,12 +146,7 @@ class QuestionAnswerer(Answerer):
 
     @overload
     def answer(
-        self,
-        question: str,
-        context: str,
-        top_k: Literal[1] = 1,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
+        self, question: str, context: str, top_k: Literal[1] = 1, batch_tokens: int = 1024, progress: bool | None = None
     ) -> SpanAnswer: ...
     @overload
     def answer(
@@ -241,10 +231,7 @@ class Spans(NamedTuple):
 
 
 def best_spans(start: np.ndarray, end: np.ndarray, may_start: np.ndarray, max_length: int) -> Spans:
-    """Finds the best spans of a window from its logits, `[tokens]`; on a tie, the earlier start, then the earlier end.
-
-    `may_start`, bool `[tokens]`, marks the tokens that have the most context in this window.
-    """
+    """Finds a window's best spans from logits, `[tokens]`, on a tie the first; `may_start` marks the most context."""
     ends = np.pad(end, (0, max_length), constant_values=NEVER)
     ends = np.lib.stride_tricks.sliding_window_view(ends, max_length)[: len(start)]  # [tokens, max_length]
     scores = (np.where(may_start, start, np.float32(NEVER))[:, None] + ends).ravel()
@@ -265,11 +252,9 @@ def rank_spans(
     threshold: float | None,
     top_k: int,
 ) -> list[SpanAnswer]:
-    """Ranks the spans of all windows of a context, together with "no answer", which scores `no_answer`.
-
-    `offsets` are those of the context's tokens, in characters. "no answer" ranks above every span whose score is lower
-    by more than the threshold; without one, only if no valid span exists.
-    """
+    """Ranks the spans of all windows of a context, together with "no answer", which scores `no_answer`."""
+    # `offsets` are those of the context's tokens, in characters. "no answer" ranks above every span whose score is
+    # lower by more than the threshold; without one, only if no valid span exists.
     scores, firsts, lasts = (np.concatenate(each) for each in zip(*windows, strict=True))
     order = np.argsort(-scores, kind="stable")[:NUM_BEST]
     spans = [(0, 0) if scores[i] <= NEVER / 2 else (offsets[0][firsts[i]], offsets[1][lasts[i]]) for i in order]

@@ -15,7 +15,7 @@ from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import check_top_k, one_or_many, read_lists
 from keras_bert.answers.ranking import RankedPassage
 from keras_bert.choices import check_choice
-from keras_bert.formats.multi_vector import marker_of
+from keras_bert.formats.libraries.multi_vector import marker_of
 
 KINDS = ("query", "document")  # of texts
 _MAX_PRODUCTS = 2**24  # dot products that are in memory at a time
@@ -83,10 +83,7 @@ class MultiVectorEncoder(Answerer):
         return [self.preprocessor.tokenizer.vocabulary.index(marker)] if marker else []
 
     def _to_count(self, packed: Mapping[str, Any], kind: str, xp: Any) -> tuple[Any, Any]:
-        """Makes the encoder's inputs of packed texts of a kind, and a mask of the tokens that count.
-
-        `xp` is `numpy` or `keras.ops`.
-        """
+        """Makes the inputs of packed texts, and a mask of the tokens that count; `xp`: `numpy` or `keras.ops`."""
         if kind == "document":
             return packed, packed["input_mask"] * xp.take(self._counting, packed["input_word_ids"])
         if self.query_expansion is None:
@@ -102,11 +99,7 @@ class MultiVectorEncoder(Answerer):
         self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None, kind: str = "document"
     ) -> list[np.ndarray]: ...
     def encode(
-        self,
-        text: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-        kind: str = "document",
+        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None, kind: str = "document"
     ) -> np.ndarray | list[np.ndarray]:
         """Encodes the tokens of a text, or of many, in batches of similar length.
 
@@ -250,18 +243,7 @@ class MultiVectorEncoder(Answerer):
 
 
 def expand(packed: Mapping[str, Any], length: int, token: int, attend: bool, xp: ModuleType) -> tuple[Any, Any]:
-    """Replaces padding by the expansion token, in the first `length` positions of queries.
-
-    Args:
-        packed: ids and mask, int `[batch, seq_length]`, `seq_length` at least `length`.
-        length: the number of tokens of an expanded query.
-        token: the id of the expansion token.
-        attend: whether other tokens attend to it.
-        xp: `numpy` or `keras.ops`.
-
-    Returns:
-        The inputs, and a mask of the tokens that count, int `[batch, seq_length]`.
-    """
+    """Replaces padding by `token` in `length` positions of queries: the inputs, and a mask of the tokens that count."""
     ids, mask = packed["input_word_ids"], packed["input_mask"]
     is_new = xp.where(xp.arange(xp.shape(mask)[1], dtype="int32") < length, 1 - mask, 0)
     counts = mask + is_new
@@ -333,20 +315,9 @@ def checked_pooling(pooling: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def pool_tokens(vectors: np.ndarray, factor: float, protected: int = 1, normalize: bool = True) -> np.ndarray:
-    """Replaces clusters of similar tokens of a document by their means, which saves space in an index.
-
-    Ward's method clusters cosine distances; Clavié et al. 2024, "Reducing the Footprint of Multi-Vector Retrieval with
-    Minimal Performance Impact via Token Pooling".
-
-    Args:
-        vectors: float `[tokens, vector_size]`, of length 1.
-        factor: the number of tokens a cluster has on average.
-        protected: the number of first tokens that are not pooled.
-        normalize: whether the results get length 1.
-
-    Returns:
-        float32 `[tokens, vector_size]`: the protected tokens, then the means, by the first token of each.
-    """
+    """Replaces clusters of a document's tokens by their means: float32 `[tokens, vector_size]`."""
+    # Ward's method clusters cosine distances, `factor` tokens on average; the first `protected` stay. Clavié et al.
+    # 2024, "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact via Token Pooling".
     rest = vectors[protected:]
     number = max(int(len(rest) // factor), 1)
     if number < len(rest):
@@ -359,10 +330,7 @@ def pool_tokens(vectors: np.ndarray, factor: float, protected: int = 1, normaliz
 
 
 def _ward(distances: np.ndarray, number: int) -> np.ndarray:
-    """Merges the two nearest clusters until a number is left: int `[points]`, the first point of each one's cluster.
-
-    A merged cluster's distances are those of Lance and Williams 1967 for Ward's method.
-    """
+    """Merges nearest clusters (Lance and Williams 1967) until a number is left: int `[points]`, first points."""
     squares = distances**2
     np.fill_diagonal(squares, np.inf)
     labels, sizes = np.arange(len(squares)), np.ones(len(squares))

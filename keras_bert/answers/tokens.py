@@ -9,9 +9,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
-from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
+from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k, columns_of, one_or_many
 from keras_bert.text.arguments import SPACES, list_of_str
 
@@ -81,14 +81,7 @@ NO_PREPROCESSOR = (
 
 
 class TokenTexts:
-    """A decoder of candidate tokens, alone or in place of a mask.
-
-    Args:
-        texts: of the tokens, by id.
-        mask: the mask token.
-        includes_space: whether a token includes the space before it.
-        special_ids: tokens that include none.
-    """
+    """A decoder of candidates, alone or in place of a mask; tokens but `special_ids` may include the space before."""
 
     def __init__(self, texts: list[str], mask: str, includes_space: bool, special_ids: Collection[int]) -> None:
         self.texts, self.mask = texts, mask
@@ -113,17 +106,7 @@ class TokenTexts:
 
 
 def fill_masks(predict: Callable[[np.ndarray], np.ndarray], ids: np.ndarray, mask_id: int, top_k: int) -> np.ndarray:
-    """Fills the masks of a row, one per step: the mask whose best candidate is the most probable, by its log odds.
-
-    Args:
-        predict: from ids, `[seq_length]`, to the logits of all positions, `[seq_length, vocab_size]`.
-        ids: of the row.
-        mask_id: the id of the mask token.
-        top_k: the number of candidates.
-
-    Returns:
-        Candidates for masks, most probable first, float64 `[masks, top_k, 2]`: ids and probabilities.
-    """
+    """Fills a row's masks, the surest (by log odds) first: float64 `[masks, top_k, 2]`, ids and probabilities."""
     ids, positions = ids.copy(), np.flatnonzero(ids == mask_id)
     filled, is_open = np.zeros((len(positions), top_k, 2)), np.ones(len(positions), bool)
     while is_open.any():
@@ -236,17 +219,10 @@ class NextSentenceScorer(Answerer):
 
         Args:
             text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A float, 0 to 1; for many pairs, float32 `[pairs]`.
-
-        Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
-                not finite, which a damaged model may cause.
-
-        Warns:
-            UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
         scores = _as_probabilities(self._by_length(pairs, batch_tokens, progress))
@@ -299,18 +275,14 @@ class SparseEncoder(Answerer):
         Args:
             text: a str, or many.
             top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
-            batch_tokens, progress: see `BertClassifier.classify`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A dict from token to weight, highest first; for many texts, a list of them. A WordPiece token keeps its
             `##`.
 
         Raises:
-            TypeError: a text is not a str.
             ValueError: `top_k` is less than 1.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         if top_k is not None:
             check_top_k(top_k)

@@ -12,25 +12,17 @@ from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_mo
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Texts, as_list, label_index, one_or_many
-from keras_bert.answers.entities import (
-    OUTSIDE,
-    EntityAnswer,
-    LabelScheme,
-    WordAnswer,
-    find_entities,
-    locate_entities,
-)
+from keras_bert.answers.entities import OUTSIDE, EntityAnswer, LabelScheme, WordAnswer, find_entities, locate_entities
 from keras_bert.counted import counted
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.arrays.words import find_words
 
 
 class WordAnswers(Answers[list[WordAnswer]]):
-    """One of `labels` for each word.
+    """One of `labels` for each word."""
 
-    Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
-    entities, truncated words count as "O"; for `accuracy`, they are wrong.
-    """
+    # Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
+    # entities, truncated words count as "O"; for `accuracy`, they are wrong.
 
     def __init__(self, labels: list[str]) -> None:
         self.labels = labels
@@ -82,10 +74,7 @@ class WordAnswers(Answers[list[WordAnswer]]):
         return {"entities": answer}
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """Lists the entities, or without a scheme the words, of which the label or the answer is wrong.
-
-        `word` is the number of the first word, from 0. Words that only one of both sees as an entity lack the other.
-        """
+        """Lists entities (without a scheme, words) whose label or answer is wrong; one may lack what the other sees."""
         (references,), predictions = self._names([label]), [each["label"] for each in answer]
         scheme = self.scheme([references])
         if scheme.meanings:
@@ -148,10 +137,7 @@ class Tagger(Answerer):
         self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[list[WordAnswer]]: ...
     def tag(
-        self,
-        words: Sequence[str] | Iterable[Sequence[str]],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
+        self, words: Sequence[str] | Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[WordAnswer] | list[list[WordAnswer]]:
         """Predicts the label of each word of a sentence, or of many sentences.
 

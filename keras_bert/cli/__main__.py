@@ -10,16 +10,7 @@ from typing import Any
 import click
 
 import keras_bert
-from keras_bert.cli.terminal import (
-    ARGUMENTS,
-    Failure,
-    Misuse,
-    drop_unwritten_output,
-    end_the_command,
-    one_line,
-    open_standard_streams,
-    python_warnings,
-)
+from keras_bert.cli import terminal
 from keras_bert.extras import LighterImports, needing_tensorflow_text
 
 # The module `keras_bert.cli.<name>` defines the command <name>. These run batches of texts side by side, ...
@@ -35,11 +26,11 @@ class _Commands(click.Group):
     """A group of commands that print one line, not a traceback, after a file error or Ctrl-C."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[ARGUMENTS] = list(args)  # subcommands have the same `meta`
+        ctx.meta[terminal.ARGUMENTS] = list(args)  # subcommands have the same `meta`
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        open_standard_streams()
+        terminal.open_standard_streams()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:  # of what click itself prints, such as --help
@@ -47,26 +38,26 @@ class _Commands(click.Group):
             failure.show()
             sys.exit(failure.exit_code)
         finally:
-            drop_unwritten_output()
+            terminal.drop_unwritten_output()
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            with end_the_command(), needing_tensorflow_text("this command"):
+            with terminal.end_the_command(), needing_tensorflow_text("this command"):
                 return super().invoke(ctx)
         except ImportError as error:
-            raise Misuse(one_line(error)) from error
+            raise terminal.Misuse(terminal.one_line(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
             raise _failure(error) from error
 
 
-def _failure(error: OSError) -> Failure:
+def _failure(error: OSError) -> terminal.Failure:
     if isinstance(error, FileNotFoundError):
-        return Misuse(one_line(error))
+        return terminal.Misuse(terminal.one_line(error))
     if error.errno == errno.EBADF and not error.filename:
-        return Failure("standard output is closed")
-    return Failure(f"{error.filename or 'output'}: {error.strerror or error}")
+        return terminal.Failure("standard output is closed")
+    return terminal.Failure(f"{error.filename or 'output'}: {error.strerror or error}")
 
 
 @click.group(
@@ -95,7 +86,7 @@ def main(ctx: click.Context) -> None:
     gc.set_threshold(50_000, 10, 10)
     sys.meta_path.insert(0, LighterImports)
     ctx.call_on_close(lambda: sys.meta_path.remove(LighterImports))
-    ctx.with_resource(python_warnings())
+    ctx.with_resource(terminal.python_warnings())
 
 
 if __name__ == "__main__":

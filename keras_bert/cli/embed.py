@@ -17,16 +17,7 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.cli.options import (
-    batch_tokens_option,
-    check_prompts,
-    import_engine,
-    precision_option,
-    preset_option,
-    prompt_option,
-    skip_bad_option,
-    text_column_option,
-)
+from keras_bert.cli import options
 from keras_bert.cli.terminal import echo, end_the_command, killed_processes, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.tables import check_corpus
@@ -35,28 +26,28 @@ from keras_bert.data.tables import check_corpus
 @click.command(help=__doc__)
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
-@text_column_option
-@preset_option
-@prompt_option
+@options.text_column_option
+@options.preset_option
+@options.prompt_option
 @click.option(
     "--processes", type=click.IntRange(1), default=1, help="The number of processes, which divide files and rows."
 )
 @click.option("--format", type=click.Choice(["parquet"]), help="Write Parquet, whatever the files are.")
-@skip_bad_option
-@batch_tokens_option
-@precision_option
+@options.skip_bad_option
+@options.batch_tokens_option
+@options.precision_option
 def embed(
     inputs: tuple[str, ...], output: str, text_column: str, preset: Path, format: str | None, **settings: Any
 ) -> None:
     from keras_bert.embedding.file_embedding import embed_files, names_of_copies
 
-    check_prompts(preset, settings["prompt"])
+    options.check_prompts(preset, settings["prompt"])
     with misuse(OSError):
         files.check_writable(output)
         for each in inputs:
             check_corpus(each, text_column, must_be_table=True)
         names_of_copies(list(map(Path, inputs)), Path(output), format)
-    import_engine(preset)
+    options.import_engine(preset)
 
     with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         counts = embed_files(inputs, output, preset, text_column, format=format, **settings)

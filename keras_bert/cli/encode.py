@@ -71,7 +71,8 @@ def encode(
 def _is_multi_vector(preset: Path) -> bool:
     """Checks whether a model, or the model of an export, has a vector for each token."""
     from keras_bert.engines.loading import export_in, task_of_export
-    from keras_bert.formats import Preset, multi_vector
+    from keras_bert.formats import Preset
+    from keras_bert.formats.libraries import multi_vector
 
     with misuse(OSError, ValueError), Preset.open(preset) as opened:
         if export_in(opened) is not None:

@@ -22,25 +22,13 @@ import click
 import keras_bert
 from keras_bert import files, precisions
 from keras_bert.choices import SIGNATURES
-from keras_bert.cli.options import (
-    calibration_columns,
-    check_prompts,
-    load_in_precision,
-    parse_numbers,
-    precision_options,
-    preset_option,
-    prompt_option,
-    threshold_argument,
-    threshold_option,
-    together,
-    tokenizer_option,
-)
+from keras_bert.cli import options
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.task_table import PRETRAINED
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
-_options = together(  # for all exports
+_options = options.together(  # for all exports
     click.option("--output", metavar="DIR", required=True, help="Write into DIR; an error leaves no files."),
     click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
 )
@@ -93,7 +81,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 
 @export.command()
 @_options
-@tokenizer_option
+@options.tokenizer_option
 @click.option(
     "--sequence-length", type=int, help="The number of tokens per row, by default 128; 0: that of the longest text."
 )
@@ -112,10 +100,10 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 
 @export.command()
 @_options
-@preset_option
+@options.preset_option
 @_dtype
 @_signature
-@precision_options
+@options.precision_options
 def encoder(
     preset: Path, output: str, dtype: str | None, overwrite: bool, signature: str | None, **numeric: Any
 ) -> None:
@@ -134,11 +122,11 @@ def encoder(
         with open_checkpoint(preset) as checkpoint:
             has_masked_lm = "masked_lm" in checkpoint.heads
         if has_masked_lm:
-            model = load_in_precision(BertMaskedLM.from_preset, preset, **numeric)
+            model = options.load_in_precision(BertMaskedLM.from_preset, preset, **numeric)
         elif numeric["precision"] == "float32":
-            model = load_in_precision(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
+            model = options.load_in_precision(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
         else:
-            model = load_in_precision(BertSentenceEncoder.from_preset, preset, **numeric).encoder
+            model = options.load_in_precision(BertSentenceEncoder.from_preset, preset, **numeric).encoder
         export_encoder(model, output, dtype, overwrite, signature)
 
     _export(write, output)
@@ -146,21 +134,21 @@ def encoder(
 
 @export.command()
 @_options
-@preset_option
+@options.preset_option
 @_task
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
-@prompt_option
+@options.prompt_option
 @_signature
 @click.option(
     "--dimensions",
     metavar="N,...",
-    callback=parse_numbers,
+    callback=options.parse_numbers,
     help="Sizes to which clients may shorten vectors, such as 256,128; by default those that config.json names.",
 )
-@threshold_option
-@precision_options
-@calibration_columns
+@options.threshold_option
+@options.precision_options
+@options.calibration_columns
 def serving(
     preset: Path,
     output: str,
@@ -184,8 +172,8 @@ def serving(
         raise Misuse("--prompt, --task and --no-answer-threshold are for texts; a model with --signature takes ids")
     if numeric["calibration"] is None and (numeric["text_column"] or numeric["text_pair_column"]):
         raise Misuse("--text-column and --text-pair-column are for a table of --calibration")
-    check_prompts(preset, prompt)
-    threshold = threshold_argument(preset, no_answer_threshold)
+    options.check_prompts(preset, prompt)
+    threshold = options.threshold_argument(preset, no_answer_threshold)
     with misuse(OSError):
         files.check_writable(output)
         if version is not None:
@@ -199,7 +187,7 @@ def serving(
         found = HeadedEncoder if signature else getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
         settings: dict[str, Any] = threshold if prompt is None else {"default_prompt": prompt}
         try:
-            model = load_in_precision(functools.partial(found.from_preset, **settings), preset, **numeric)
+            model = options.load_in_precision(functools.partial(found.from_preset, **settings), preset, **numeric)
         except TypeError as error:
             raise Misuse(f"{preset} is exported as a {found.__name__}, which takes no {', '.join(settings)}") from error
         with misuse(TypeError):
@@ -214,7 +202,7 @@ def _add_runtime(name: str) -> None:
 
     @export.command(name, help=_RUNTIME_HELP.format(users=runtime.users))
     @_options
-    @preset_option
+    @options.preset_option
     @click.option(
         "--precision",
         type=click.Choice(precisions.PRECISIONS),
@@ -223,8 +211,8 @@ def _add_runtime(name: str) -> None:
     )
     @_task
     @click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers.")
-    @threshold_option
-    @(_length if runtime.has_fixed_length else together())
+    @options.threshold_option
+    @(_length if runtime.has_fixed_length else options.together())
     def command(
         output: str, preset: Path, task: str | None, encoder: bool, precision: str, overwrite: bool,
         no_answer_threshold: float | None, **settings: Any,
@@ -232,7 +220,7 @@ def _add_runtime(name: str) -> None:
         if encoder and (task or no_answer_threshold is not None):
             raise Misuse("--task and --no-answer-threshold are for answers, and --encoder exports hidden states")
         _check_output(output, runtime.file, overwrite)
-        threshold = threshold_argument(preset, no_answer_threshold)
+        threshold = options.threshold_argument(preset, no_answer_threshold)
         with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor, runtimes
             from keras_bert.tasks.registry import task_of

@@ -21,17 +21,7 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import streams
-from keras_bert.cli.options import (
-    TABLE_OPTIONS,
-    batch_tokens_option,
-    find_preset,
-    format_options,
-    handle_option,
-    import_engine,
-    output_option,
-    overwrite_option,
-)
+from keras_bert.cli import options, streams
 from keras_bert.cli.terminal import echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data import read_columns
@@ -45,7 +35,7 @@ from keras_bert.data.tables import read_corpus
 @click.option("--positive-column", default="positive", metavar="C", help="The column of the positives.")
 @click.option("--corpus", metavar="FILE", help="Texts to choose from, besides all positives.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts in --corpus.")
-@handle_option
+@options.handle_option
 @click.option("--negatives", type=int, default=3, metavar="N", help="Take N negatives per query.")
 @click.option("--range-min", type=int, default=0, metavar="N", help="Skip the N closest texts.")
 @click.option("--range-max", type=int, metavar="N", help="Consider the N closest texts; by default, as many as needed.")
@@ -62,13 +52,13 @@ from keras_bert.data.tables import read_corpus
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=find_preset,
+    callback=options.find_preset,
     help="Score positives and candidates with a cross-encoder: a directory, or hf://org/name.",
 )
-@output_option(required=True)
-@overwrite_option
-@batch_tokens_option
-@format_options
+@options.output_option(required=True)
+@options.overwrite_option
+@options.batch_tokens_option
+@options.format_options
 def mine(
     pairs: str,
     query_column: str,
@@ -83,7 +73,7 @@ def mine(
     **rules: Any,
 ) -> None:
     output_format = streams.format_of(output, streams.ROWS)
-    table = {name: rules.pop(name) for name in TABLE_OPTIONS}
+    table = {name: rules.pop(name) for name in options.TABLE_OPTIONS}
     with misuse(OSError):
         examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)
     from keras_bert.search import NegativeRules, mine_negatives
@@ -97,7 +87,7 @@ def mine(
         end_the_command(message=resumable(output, f"remove {unfinished}")),
         streams.open_output(output, overwrite) as results,
     ):
-        import_engine(preset, *([] if rerank is None else [rerank]))  # here, so that its logs are silenced
+        options.import_engine(preset, *([] if rerank is None else [rerank]))  # here, so that its logs are silenced
         from keras_bert.tasks.registry import load_reranker
 
         reranker = None if rerank is None else load_reranker(rerank)

@@ -78,7 +78,8 @@ def _find_tokenizer(ctx: click.Context, parameter: click.Parameter, handle: str)
 
 def check_prompts(preset: Path, *names: str | None) -> None:
     """Raises Misuse if a model lacks a prompt."""
-    from keras_bert.formats import Preset, sentence_transformers
+    from keras_bert.formats import Preset
+    from keras_bert.formats.libraries import sentence_transformers
 
     with misuse(OSError):
         for name in filter(None, names):
@@ -380,10 +381,8 @@ def load_in_precision(
     text_column: str | int | None = None,
     text_pair_column: str | int | None = None,
 ) -> Model:
-    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible.
-
-    The columns are those of a table in `calibration`; by default they are named as the model names its texts.
-    """
+    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible."""
+    # The columns are those of a table in `calibration`; by default they are named as the model names its texts.
     columns = {"text": text_column, "text_pair": text_pair_column}
     with misuse(OSError):
         model = from_preset(preset)

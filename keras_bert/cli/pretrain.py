@@ -18,9 +18,7 @@ def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callabl
     return together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         click.option(
-            *("--eval", "--validation", "validation"),
-            metavar="FILE",
-            help="Validation text: a file or a directory.",
+            *("--eval", "--validation", "validation"), metavar="FILE", help="Validation text: a file or a directory."
         ),
         runs.options(recipe_options(kind), recipe_options(RowsRecipe, **defaults), recipe_options(SecondPhase)),
     )

@@ -16,38 +16,30 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.cli import streams
-from keras_bert.cli.options import (
-    batch_tokens_option,
-    check_prompts,
-    file_option,
-    load_model,
-    preset_option,
-    prompt_option,
-)
+from keras_bert.cli import options, streams
 from keras_bert.cli.terminal import echo, misuse
 from keras_bert.counted import counted
 
 
 @click.command(help=__doc__)
-@file_option
-@preset_option
+@options.file_option
+@options.preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Replace DIR if this command wrote it.")
-@prompt_option
-@batch_tokens_option
+@options.prompt_option
+@options.batch_tokens_option
 def project(
     file: str | None, preset: Path, output: str, overwrite: bool, prompt: str | None, batch_tokens: int
 ) -> None:
     lines = streams.open_texts((), file)
-    check_prompts(preset, prompt)
+    options.check_prompts(preset, prompt)
     from keras_bert.embedding.projector import CONFIG, write_projector
     from keras_bert.tasks.registry import load_as
 
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_replace(Path(output), CONFIG, overwrite)
-    model = load_model(lambda: load_as("BertSentenceEncoder", preset, default_prompt=prompt), preset)
+    model = options.load_model(lambda: load_as("BertSentenceEncoder", preset, default_prompt=prompt), preset)
     vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     with misuse(FileExistsError):
         count = write_projector(output, vectors, overwrite)

@@ -12,17 +12,8 @@ import click
 
 from keras_bert import files, precisions
 from keras_bert.choices import STRATEGIES
+from keras_bert.cli import terminal
 from keras_bert.cli.options import check_prompts, field_options, together
-from keras_bert.cli.terminal import (
-    Failure,
-    echo,
-    end,
-    end_the_command,
-    killed_processes,
-    misuse,
-    quiet_imports,
-    resumable,
-)
 from keras_bert.data.table_formats import check_lines, text_files
 from keras_bert.sizes import published_size
 
@@ -59,10 +50,7 @@ def fine_tuning_options(recipe: type, examples: type, without: Collection[str] =
             metavar="FILE",
             help="Examples to measure each epoch on; the best epoch is kept.",
         ),
-        options(
-            field_options(recipe, without),
-            field_options(examples, without),
-        ),
+        options(field_options(recipe, without), field_options(examples, without)),
     )
 
 
@@ -72,7 +60,7 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
 
     names = ("output", "overwrite", "dtype", "strategy", "preset", "teacher", "num_layers")
     run = {name: options.pop(name) for name in names if name in options}
-    with misuse(OSError):
+    with terminal.misuse(OSError):
         job = Job(task, train, validation, options)
         _ = job.opened
         files.check_run(run["output"], run["overwrite"])
@@ -84,7 +72,7 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
 def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
     """Pre-trains a model. Checks the files before it imports TensorFlow."""
     vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
-    with misuse(OSError):
+    with terminal.misuse(OSError):
         for path in filter(None, (*corpus, validation)):
             text_files(Path(path))
         if vocab is not None:
@@ -99,29 +87,26 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
 
 
 def _run(module: str, function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
-    """Calls a function in a module of `keras_bert.training`, and prints the measures.
-
-    Turns an error that the user can correct, an interruption, or a dead worker into a one-line error.
-    """
-    with quiet_imports():
+    """Calls a function of `keras_bert.training`, and prints its measures, or what stopped it in one line."""
+    with terminal.quiet_imports():
         import tensorflow as tf
 
         runs = importlib.import_module(f"keras_bert.training.{module}")
         from keras_bert.training.loop import Interrupted
 
-    unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")
-    log = functools.partial(echo, err=True)
+    unfinished = functools.partial(terminal.resumable, f"the run in {settings['output']}", "add --overwrite")
+    log = functools.partial(terminal.echo, err=True)
     try:
         with (
-            end_the_command(message=unfinished()),
-            killed_processes(),
-            misuse(*_FILE_ERRORS),
+            terminal.end_the_command(message=unfinished()),
+            terminal.killed_processes(),
+            terminal.misuse(*_FILE_ERRORS),
         ):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
-        end(error.number, unfinished(f" after {error.place}"))
+        terminal.end(error.number, unfinished(f" after {error.place}"))
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        raise Failure("another process of this run has ended; all resume from its last checkpoint") from error
+        raise terminal.Failure("another process of this run has ended; all resume from its last checkpoint") from error
     echo_with_baselines(measures)
 
 
@@ -131,4 +116,4 @@ def echo_with_baselines(measures: Mapping[str, float]) -> None:
 
     for name, value, baseline in with_baselines(measures):
         suffix = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
-        echo(f"{name}\t{value}{suffix}" if isinstance(value, int) else f"{name}\t{value:.4f}{suffix}")
+        terminal.echo(f"{name}\t{value}{suffix}" if isinstance(value, int) else f"{name}\t{value:.4f}{suffix}")

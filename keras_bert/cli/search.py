@@ -21,34 +21,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from keras_bert.cli import streams
-from keras_bert.cli.options import (
-    check_is_first,
-    directory_of,
-    filter_of,
-    find_preset,
-    import_engine,
-    texts_to,
-    together,
-)
+from keras_bert.cli import options, streams
 from keras_bert.cli.terminal import misuse
 
 if TYPE_CHECKING:
     from keras_bert.search.text_index import Hit
 
-_arguments = together(
-    click.argument("directory", metavar="DIR", callback=check_is_first),
+_arguments = options.together(
+    click.argument("directory", metavar="DIR", callback=options.check_is_first),
     click.argument("text", metavar="[QUERY]...", nargs=-1),
 )
 
 
 @click.command(help=__doc__)
-@texts_to("text", *streams.ROWS, preset=None, texts=_arguments)
+@options.texts_to("text", *streams.ROWS, preset=None, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
 @click.option(
     "--where",
     multiple=True,
-    callback=filter_of,
+    callback=options.filter_of,
     metavar="COLUMN=VALUE",
     help="Search only rows with this value, or with a range in quotes: 'year>=2025'. May be repeated: a row then has "
     "one of the values, or is in the range, in each column.",
@@ -58,7 +49,7 @@ _arguments = together(
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=find_preset,
+    callback=options.find_preset,
     help="Rank the 50 closest texts with a cross-encoder: a directory, or hf://org/name.",
 )
 def search(
@@ -76,8 +67,8 @@ def search(
 
     with misuse(FileNotFoundError), database.reading(Path(directory)) as (_, settings):
         handle = preset or settings.preset
-    directory_of(handle)
-    import_engine(handle, *([] if rerank is None else [rerank]))
+    options.directory_of(handle)
+    options.import_engine(handle, *([] if rerank is None else [rerank]))
     from keras_bert.tasks.registry import load_reranker
 
     with misuse(FileNotFoundError):

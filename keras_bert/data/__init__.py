@@ -1,16 +1,5 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
-    examples.py          `Examples`, what every reader returns; and the bad rows of a file, reported together
-    file_kinds.py        what else a file can be, by its first bytes
-    table_formats.py     what a file is; the formats of tables: CSV, TSV, JSON lines, Parquet and workbooks
-    tables.py            the one reader of tables of any format, and the finder of their columns
-    workbook_process.py  what reads workbooks of Excel and LibreOffice, in a process of its own
-    texts.py             texts, pairs and labels from the columns of a table, or from a directory per class
-    conll.py             words and labels, one per line
-    squad.py             questions, contexts and answers
-    beir.py              documents, queries and judgements, to measure a search
-    task_files.py        the settings of each task's files, such as columns; options of commands come from them
-
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
 ValueError if it is not UTF-8, has no examples, or has bad rows. The message has the number of bad rows, and the line
 numbers of the first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that counts them.

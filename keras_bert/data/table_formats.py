@@ -87,10 +87,8 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def recognise_delimiter(path: str | Path, header: bool) -> tuple[str, int]:
-    """Recognises the delimiter of a CSV file, and counts the lines before the table.
-
-    The delimiter gives most of the first rows as many cells as the header, two or more; without one, all the same.
-    """
+    """Recognises the delimiter of a CSV file, and counts the lines before the table."""
+    # The delimiter gives most of the first rows as many cells as the header, two or more; without one, all the same.
     first_line = next(read_lines(path), "")  # Excel may write the delimiter there
     if declared := re.fullmatch(r"sep=(.)\r?\n", first_line):
         return declared[1], 1
@@ -220,10 +218,7 @@ def check_unique(path: str | Path, names: list[str]) -> list[str]:
 
 
 def convert_parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
-    """Converts a column of Parquet to Python values.
-
-    One that Python cannot hold, such as the date 12000-01-01, becomes a text, or else a ValueError object.
-    """
+    """Converts a column of Parquet; what Python cannot hold, such as the year 12000, becomes a text or ValueError."""
     try:
         return column.to_pylist()
     except _NO_VALUE:
@@ -364,10 +359,7 @@ def check_lines(path: str | Path, expected: str = "text") -> None:
 
 
 def text_files(path: Path) -> list[Path]:
-    """Lists `path` itself, or the .txt files in a directory, by name.
-
-    Raises FileNotFoundError if any is missing, ValueError if it is no text.
-    """
+    """Lists `path` or its .txt files. Raises FileNotFoundError if any is missing, ValueError if it is no text."""
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
@@ -387,10 +379,7 @@ def text_files(path: Path) -> list[Path]:
 def format_of(
     path: str | Path, format: str | None = None, expected: str = "a table, or texts, one per line"
 ) -> str | None:
-    """Determines the format of a table, by its first bytes, then `format`, then its name; None for lines of text.
-
-    Raises ValueError if it is neither, or not of this format.
-    """
+    """Finds a table's format by first bytes, `format`, name; None: lines. Raises ValueError if it is another."""
     if format is not None and format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
     check_is_file(path)

@@ -208,10 +208,7 @@ def _check_width(cells: R, width: int) -> R | str:
 def missing_column_error(
     path: str | Path, column: str | int, names: Sequence[str], may_be_example: bool = False
 ) -> ValueError:
-    """Makes the error for a column that a table lacks, with the name that was probably meant.
-
-    `may_be_example` says that the names are from a first line, which may be an example instead.
-    """
+    """Makes the error for a lacking column, with the name probably meant, or that the names are an example."""
     quoted_names = listed([repr(shorten(name)) for name in names])
     advice = did_you_mean(str(column), names)
     if may_be_example and not advice and look_like_example(names):
@@ -252,10 +249,7 @@ def text_rows(
     skip_bad: bool = False,
     may_be_empty: bool = False,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the number of each row, and its cells by column ("1", "2" ... without a header), with texts in `columns`.
-
-    The error, or with `skip_bad` the warning, about bad rows comes after the last row.
-    """
+    """Yields each row's number and cells by column, with texts in `columns`; bad rows raise, or warn, at the end."""
     table = Table(path, format, header, delimiter, sheet)
     names = table.names
     if names is None and table.has_cells:

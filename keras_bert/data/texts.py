@@ -20,11 +20,9 @@ KINDS = ("class", "number", "multi_label")
 
 
 def parse_label(value: object, kind: str, separator: str = "|", name: str = "label") -> str | float | tuple[str, ...]:
-    """Parses the label in a cell: a str in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is bad.
-
-    A class is a name, or in JSON a whole number, true or false; several are a list, or a str with `separator` between.
-    `name` is that of the column.
-    """
+    """Parses a cell's label: a str in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is bad."""
+    # A class is a name, or in JSON a whole number, true or false; several are a list, or a str with `separator`
+    # between. `name` is that of the column.
     if kind != "multi_label":
         return _parse_number(value, name) if kind == "number" else _parse_name(value, name)
     if isinstance(value, str):

@@ -27,10 +27,8 @@ _MEMORY = 6 * 2**30  # bytes of the process, of which 100 million cells take a h
 
 
 def read_workbook(path: str | Path, sheet: str | None = None) -> Generator[list[Any], None, None]:
-    """Yields the names of a sheet, by default the first, and of others with cells; then its cells by row, as texts.
-
-    A formula without a stored value is None. If there is no such sheet, the names of all are yielded.
-    """
+    """Yields the names of a sheet, by default the first, and of others with cells; then its cells by row, as texts."""
+    # A formula without a stored value is None. If there is no such sheet, the names of all are yielded.
     import_extra("python_calamine", "python-calamine", "xlsx")
     command = [sys.executable, "-c", f"from {__name__} import print_rows; print_rows()", os.fspath(path)]
     command += [] if sheet is None else [sheet]

@@ -42,10 +42,7 @@ _SCORES_IN_CHUNK = 2**22  # for all texts of the batch: 16 MB, which stay in the
 
 
 def attend_in_chunks_if_long(query: Tensor, key: Tensor, value: Tensor, scores: Scores, mask: Tensor | None) -> Tensor:
-    """Computes `attend`, in chunks of one head and some queries if the text is longer than `LONG`.
-
-    Scores and mask must be the same for all heads and queries.
-    """
+    """Computes `attend`, in chunks if longer than `LONG`; masks must be the same for all heads and queries."""
     whole = functools.partial(attend, query, key, value, scores, mask)
     in_chunks = functools.partial(_attend_in_chunks, query, key, value, scores, mask)
     length = ops.shape(query)[2]
@@ -116,10 +113,7 @@ class AttentionHeads:
         dropout: Callable[[Tensor], Tensor] | None = None,
         may_split: bool = True,
     ) -> Tensor:
-        """Computes the weighted means of the values, of all heads: float `[tokens, num_heads * head_size]`.
-
-        `qkv` is float `[tokens, qkv]`, as wide as `config.qkv_sizes`. `may_split` allows chunks of long texts.
-        """
+        """Computes means of values, `[tokens, num_heads * head_size]`, from `qkv`, as wide as `config.qkv_sizes`."""
         qkv = self._split_and_rotate(qkv, unpadding)
         if self.is_local:
             query, key, value = self._split_qkv(qkv)

@@ -19,10 +19,7 @@ from keras_bert.tensors import Tensor
 
 
 class TransformerBlock(keras.layers.Layer):
-    """Attention and a feed-forward network, each with a residual connection and a norm.
-
-    `layer` is the index, from 0, of the layer, or of the group of layers that share this block, as in ALBERT.
-    """
+    """Attention and a feed-forward network, each with residual and norm; `layer`: its index, or that of its group."""
 
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -23,20 +23,15 @@ class Distances:
     def scores(
         self, query: Tensor, key: Tensor, scale: float, project: Callable[[Tensor], tuple[Tensor, Tensor]]
     ) -> Tensor:
-        """Computes what distances add to a layer's scores: float32 `[batch, num_heads, length, length]`.
-
-        `project` computes the queries and keys of the vectors, each float `[num_heads, buckets, head_size]`.
-        """
+        """Computes what distances, mapped by `project`, add to scores: float32 `[batch, num_heads, length, length]`."""
         scores = distance_scores(query * scale, key * scale, *project(self.vectors), self.indices)
         return ops.cast(scores, "float32")
 
 
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
-    """Computes the buckets of the distances 0, 1, ..., `positions - 1`, as DeBERTaV3's code does (He et al. 2021).
-
-    Distances up to `side / 2` have a bucket each. Longer distances share buckets, whose ranges grow exponentially. (The
-    formula in section 3.1 of the DeBERTa paper has no logarithm.)
-    """
+    """Computes the buckets of the distances 0, 1, ..., `positions - 1`, as DeBERTaV3's code does (He et al. 2021)."""
+    # Distances up to `side / 2` have a bucket each. Longer distances share buckets, whose ranges grow exponentially.
+    # (The formula in section 3.1 of the DeBERTa paper has no logarithm.)
     exact = side // 2
     near, far = np.arange(min(exact + 1, positions)), np.arange(exact + 1, positions, dtype=np.float32)
     steps = np.log(far / np.float32(exact)) / np.float32(math.log(max(positions - 1, 2) / exact)) * (exact - 1)
@@ -44,10 +39,7 @@ def buckets_of_distances(side: int, positions: int) -> np.ndarray:
 
 
 def select_distances(vectors: Tensor, positions: int, length: int | Tensor) -> Distances:
-    """Selects the vectors of the distances in texts of a length, from those of texts of `positions` tokens.
-
-    `vectors` is float `[2 * side, hidden]`; the vector `side` is the distance 0.
-    """
+    """Selects a text's distances from those of `positions` tokens, `[2 * side, hidden]`; `side` is distance 0."""
     side = vectors.shape[0] // 2
     buckets = buckets_of_distances(side, positions)
     if isinstance(length, int):
@@ -76,10 +68,8 @@ def distance_scores(
 
 
 def _diagonals(x: Tensor) -> Tensor:
-    """Selects `y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
-
-    Each row of 2n - 1 numbers is padded to 2n. Read again as rows of 2n - 1, row i starts i numbers earlier.
-    """
+    """Selects `y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`."""
+    # Each row of 2n - 1 numbers is padded to 2n. Read again as rows of 2n - 1, row i starts i numbers earlier.
     batch, heads, length, distances = ops.shape(x)
     x = ops.reshape(ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), (batch, heads, length * (distances + 1)))
     return ops.reshape(x[:, :, length - 1 : -1], (batch, heads, length, distances))[..., :length]

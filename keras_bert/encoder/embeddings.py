@@ -19,11 +19,10 @@ from keras_bert.tensors import Tensor
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """`LayerNorm(token + position + type)`, dropout, and a dense layer if `config.embedding_size` is set.
+    """`LayerNorm(token + position + type)`, dropout, and a dense layer if `config.embedding_size` is set."""
 
-    Models with rotary or disentangled attention have no position embeddings. Families without segments have no type
-    embeddings.
-    """
+    # Models with rotary or disentangled attention have no position embeddings. Families without segments have no type
+    # embeddings.
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)

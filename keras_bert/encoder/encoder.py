@@ -83,10 +83,7 @@ def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
 
 
 def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
-    """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass.
-
-    `what` begins the end of the message, such as "a mask holds", before the allowed values.
-    """
+    """Raises ValueError, which begins with `what`, if a value is not from 0 to `limit - 1`. Traced tensors pass."""
     try:
         values = ops.convert_to_numpy(ids)
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # RuntimeError: OpenVINO
@@ -210,12 +207,7 @@ class BertEncoder(FreezesLayers):
             outputs.append(unpadding.sequences(ops.cast(hidden, self.compute_dtype)))
         last = outputs[-1] if outputs else unpadding.sequences(ops.cast(hidden, self.compute_dtype))
         pooled = self._pool(last, unpadding)
-        return {
-            "pooled_output": pooled,
-            "sequence_output": last,
-            "encoder_outputs": outputs,
-            "default": pooled,
-        }
+        return {"pooled_output": pooled, "sequence_output": last, "encoder_outputs": outputs, "default": pooled}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `pooled_output` and `sequence_output` only, for runtimes that have no lists of outputs."""

@@ -15,11 +15,11 @@ _STEPS = 2**16  # the rate is a multiple of 1 / _STEPS
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Dropout(keras.layers.Dropout):
-    """A layer that, in training, zeroes elements with probability `rate`, and divides the others by `1 - rate`.
+    """A layer that, in training, zeroes elements with probability `rate`, and divides the others by `1 - rate`."""
 
-    On TensorFlow, one random number of 32 bits decides on two elements, so the rate is rounded to a multiple of 2^-16.
-    Keras draws a number for each element, which took a quarter of the processor's time with attention over long texts.
-    """
+    # On TensorFlow, one random number of 32 bits decides on two elements, so the rate is rounded to a multiple of
+    # 2^-16. Keras draws a number for each element, which took a quarter of the processor's time with attention over
+    # long texts.
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if training and self.rate == 1:
@@ -42,10 +42,9 @@ class Dropout(keras.layers.Dropout):
 
 
 class RMSNorm(keras.layers.Layer):
-    """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axis, computed in float32 under any dtype policy.
+    """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axis, computed in float32 under any dtype policy."""
 
-    `keras.layers.RMSNormalization` computes the same, but names its weight `scale`, and files hold `gamma`.
-    """
+    # `keras.layers.RMSNormalization` computes the same, but names its weight `scale`, and files hold `gamma`.
 
     def __init__(self, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -70,11 +69,7 @@ ACTIVATIONS = {
 
 
 def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
-    """Returns the function between the two feed-forward layers; a gated one halves the width.
-
-    With `config.gated`, it is `activation(first half) * second half` (Shazeer 2020, GLU Variants Improve Transformer,
-    equation 5).
-    """
+    """Returns what is between feed-forward layers; gated: activation(first half) * second half (Shazeer 2020)."""
     activation = ACTIVATIONS[config.activation]
     if not config.gated:
         return activation
@@ -87,11 +82,10 @@ def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
 
 
 class Embedding(keras.layers.Embedding):
-    """An embedding whose gradient is dense.
+    """An embedding whose gradient is dense."""
 
-    TensorFlow's own gradient is sparse, with a row for each lookup. Keras's Adam would update its moments once for each
-    lookup, and XLA cannot sum sparse gradients over several devices.
-    """
+    # TensorFlow's own gradient is sparse, with a row for each lookup. Keras's Adam would update its moments once for
+    # each lookup, and XLA cannot sum sparse gradients over several devices.
 
     def call(self, ids: Tensor) -> Tensor:
         # The reshape makes the gradient dense. So would a `custom_gradient`, but TensorFlow never frees a traced one,

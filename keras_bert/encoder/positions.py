@@ -53,11 +53,9 @@ def relative_bias(embedding: keras.layers.Embedding, length: int | Tensor) -> Re
 
 
 def compute_buckets(distances: Tensor, buckets: int) -> Tensor:
-    """Computes the bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`.
-
-    The first half of the buckets is for keys before the query, the second half for keys after it. In each half, short
-    distances have a bucket each. Longer distances share buckets, whose ranges grow exponentially.
-    """
+    """Computes the bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`."""
+    # The first half of the buckets is for keys before the query, the second half for keys after it. In each half, short
+    # distances have a bucket each. Longer distances share buckets, whose ranges grow exponentially.
     side = buckets // 2
     exact = side // 2
     absolute = ops.abs(distances)

@@ -45,11 +45,10 @@ def gather(values: Tensor, indices: Tensor) -> Tensor:
 
 
 class Unpadding:
-    """Converts a batch between sequences, `[batch, seq_length, ...]`, and its tokens, `[tokens, ...]`.
+    """Converts a batch between sequences, `[batch, seq_length, ...]`, and its tokens, `[tokens, ...]`."""
 
-    Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
-    except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is computed.
-    """
+    # Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
+    # except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is computed.
 
     def __init__(
         self,
@@ -88,10 +87,7 @@ class Unpadding:
         return tokens if self._token_indices is None else gather(tokens, self._token_indices)
 
     def sequences(self, tokens: Tensor, zeros: bool = True) -> Tensor:
-        """Puts tokens into sequences: `[tokens, ...]` -> `[batch, seq_length, ...]`.
-
-        Padding gets zeros or, with `zeros=False`, any values, which is faster; training fills with zeros nevertheless.
-        """
+        """Puts tokens into sequences, `[batch, seq_length, ...]`; padding is 0, or anything with `zeros=False`."""
         inner_shape = tuple(tokens.shape[1:])
         if self._token_indices is not None:
             if zeros or self._training:
@@ -108,12 +104,11 @@ class Unpadding:
 
 
 class Band:
-    """The windows of local attention: tokens in chunks, such that a token's window lies in three chunks.
+    """The windows of local attention: tokens in chunks, such that a token's window lies in three chunks."""
 
-    A chunk is a run of `min(half_window, seq_length)` tokens, at least 1. It may hold the end of one sequence and the
-    start of the next. Queries attend to their own chunk and to the two beside it (Beltagy et al. 2020, Longformer,
-    section 3.1), so cost and memory grow with the window.
-    """
+    # A chunk is a run of `min(half_window, seq_length)` tokens, at least 1. It may hold the end of one sequence and the
+    # start of the next. Queries attend to their own chunk and to the two beside it (Beltagy et al. 2020, Longformer,
+    # section 3.1), so cost and memory grow with the window.
 
     def __init__(self, unpadding: Unpadding, half_window: int) -> None:
         self.unpadding, self.half_window = unpadding, half_window
@@ -160,24 +155,18 @@ def same_document(document_ids: Tensor) -> Tensor:
 
 
 class AttentionMask:
-    """Numbers to add to attention scores, so that no token attends to padding, to other texts, or outside its window.
+    """Numbers to add to scores, so that no token attends to padding, to other texts, or outside its window."""
 
-    All layers share it. `document_ids`, int `[batch, seq_length]`, is the index of each token's text; None: all one.
-    """
+    # All layers share it. `document_ids`, int `[batch, seq_length]`, is the index of each token's text; None: all one.
 
     def __init__(self, unpadding: Unpadding, document_ids: Tensor | None = None) -> None:
         self._unpadding, self._document_ids = unpadding, document_ids
         self._cache: dict[tuple[bool, str], Tensor | None] = {}
 
     def additive(self, is_local: bool, dtype: str = "float32", bias: Tensor | None = None) -> Tensor | None:
-        """Computes the mask in the type of the scores: 0, or a very negative number; None: there is nothing to mask.
-
-        A bias, float32 `[num_heads, seq_length, seq_length]`, is added, for operations that take one tensor.
-
-        Returns:
-            `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention
-            `[chunks, 1, chunk, 3 * chunk]`.
-        """
+        """Computes 0 or a very negative number, plus a bias, in the type of the scores; None: nothing to mask."""
+        # `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention `[chunks, 1, chunk, 3 *
+        # chunk]`.
         if (is_local, dtype) not in self._cache:
             mask = self._in_band() if is_local else self._in_sequences()
             if bias is not None:

@@ -59,10 +59,7 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 
 
 def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
-    """Makes an encoder or a head with weights, faster than `load_weights`, because nothing is randomly initialized.
-
-    Only a pooler that the checkpoint lacks is.
-    """
+    """Makes an encoder or a head with weights; only a pooler that the checkpoint lacks is randomly initialized."""
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
 
@@ -84,10 +81,7 @@ def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
 
 
 def _as_tensor(values: np.ndarray, dtype: str) -> Tensor:
-    """Makes a tensor that shares the memory of values, if possible; nothing else may use them.
-
-    TensorFlow does not write into shared memory: a variable's first update copies it.
-    """
+    """Makes a tensor that shares memory with values, if it can; a variable's first update copies it."""
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values
     return undocumented.share_memory(values)

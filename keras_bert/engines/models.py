@@ -17,20 +17,18 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.answers import choices, classes, ranking, similarity, spans, token_vectors, tokens, words
-from keras_bert.answers.activations import ACTIVATIONS, softmax
 from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.by_length import check_finite, rows_by_length
+from keras_bert.answers.classes import ACTIVATIONS, softmax
 from keras_bert.answers.columns import Pair
 from keras_bert.answers.entities import allowed_transitions
 from keras_bert.answers.paths import FORBIDDEN, Scores, best_path, marginals
 from keras_bert.engines.by_length import EngineByLength, EngineBySentence, Results, Segments
-from keras_bert.engines.runtime import Run
-from keras_bert.engines.signature import Signature, Spec
+from keras_bert.engines.runtime import Run, Signature, Spec
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.arrays.packing import lengths_of, most_context
-from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
-from keras_bert.text.arrays.windows import read_contexts
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor, read_contexts
 from keras_bert.text.arrays.words import find_words
 
 _TOKENS_AT_A_TIME = 8192  # of the windows of a batch

@@ -2,9 +2,8 @@
 
 The package handles names and arrays; it builds no Keras layers.
 
-Each format is a module: hugging_face, keras_hub, sentence_transformers, cross_encoder, sparse_encoder, and those in
-tensorflow/. `families/` has what is special about each family, `tokenizers/` their files. weight_files and
-tensorflow/bundle read and write the arrays.
+Each format is a module: hugging_face, and those in libraries/ and tensorflow/. `families/` has what is special about
+each family, `tokenizers/` their files. weight_files and tensorflow/bundle read and write the arrays.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from keras_bert.formats.checkpoint import Checkpoint
-    from keras_bert.formats.families.table import TABLES as FAMILIES
-    from keras_bert.formats.families.table import check_storable
+    from keras_bert.formats.family_table import TABLES as FAMILIES
+    from keras_bert.formats.family_table import check_storable
     from keras_bert.formats.preset import FORMATS, Preset, open_checkpoint, read_config, write, write_config
 
 __all__ = [
@@ -36,7 +35,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.formats' has no attribute {name!r}")
     if name in ("FAMILIES", "check_storable"):
-        table = importlib.import_module("keras_bert.formats.families.table")
+        table = importlib.import_module("keras_bert.formats.family_table")
         return table.TABLES if name == "FAMILIES" else table.check_storable
     return getattr(importlib.import_module("keras_bert.formats.preset"), name)
 

@@ -13,9 +13,10 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats import recognition, static
+from keras_bert.formats import recognition
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
-from keras_bert.formats.families.table import TABLES, FamilyTable, table_of
+from keras_bert.formats.family_table import TABLES, FamilyTable, table_of
+from keras_bert.formats.libraries import static
 from keras_bert.formats.tensorflow import old_transformers
 from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
@@ -74,7 +75,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         classes, extras = old_transformers.scopes(file.names) or classes, old_transformers.UNUSED
     else:
         spellings = {_table_name(name, table): name for name in file.names}
-        extras = _BUFFERS + r"|linear\.weight" * (COLBERT in classes)  # `multi_vector.py` reads it
+        extras = _BUFFERS + r"|linear\.weight" * (COLBERT in classes)  # `libraries/multi_vector.py` reads it
     return Checkpoint(
         "hugging_face",
         config,

@@ -11,8 +11,9 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, keras_hub, model_card, model_files, sentence_transformers, static
+from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.libraries import keras_hub, modules, sentence_transformers, static
 from keras_bert.formats.tensorflow import garden, saved_model, tf1
 from keras_bert.formats.tensorflow.bundle import is_saved_model
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
@@ -60,7 +61,7 @@ class Preset(PresetFiles):
     def __init__(self, handle: str | Path) -> None:
         super().__init__(handle)
         self._find_saved_model()
-        kind, folder = sentence_transformers.first_module(self)
+        kind, folder = modules.first_module(self)
         self.directory = self.home / folder
         if values := static.config_of(self, kind == "StaticEmbedding"):
             self._json[self.directory / hugging_face.CONFIG] = values

@@ -7,22 +7,16 @@ import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import (
-    cross_encoder,
-    hugging_face,
-    model_card,
-    model_files,
-    multi_vector,
-    sentence_transformers,
-    sparse_encoder,
-)
-from keras_bert.formats.families.table import table_of
+from keras_bert.formats import hugging_face, model_card, model_files
+from keras_bert.formats.family_table import table_of
+from keras_bert.formats.libraries import cross_encoder, multi_vector, sentence_transformers, sparse_encoder
+from keras_bert.formats.libraries.modules import MODULES
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles, resolve
@@ -42,12 +36,21 @@ _PREPROCESSOR: dict[str, files.JsonShape] = {
 }
 _OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (dict, None)}
 CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
-# Class of sentence-transformers that reads the files of a task -> the settings that these files hold, and their reader.
-_LIBRARIES: dict[str, tuple[type, Callable[[PresetFiles], Any]]] = {
-    "SentenceTransformer": (sentence_transformers.SentenceSettings, sentence_transformers.read),
-    "CrossEncoder": (cross_encoder.CrossEncoderSettings, cross_encoder.read),
-    "SparseEncoder": (sparse_encoder.SparseSettings, sparse_encoder.read),
-    "MultiVectorEncoder": (multi_vector.MultiVectorSettings, multi_vector.read),
+
+
+class _Library(NamedTuple):
+    settings: type  # what its files hold
+    read: Callable[[PresetFiles], Any]
+    read_dense: Callable[[PresetFiles], Mapping[str, np.ndarray]] | None = None
+
+
+_LIBRARIES = {  # by the class of sentence-transformers that reads the files
+    "MultiVectorEncoder": _Library(multi_vector.MultiVectorSettings, multi_vector.read, multi_vector.read_weights),
+    "CrossEncoder": _Library(cross_encoder.CrossEncoderSettings, cross_encoder.read),
+    "SparseEncoder": _Library(sparse_encoder.SparseSettings, sparse_encoder.read),
+    "SentenceTransformer": _Library(
+        sentence_transformers.SentenceSettings, sentence_transformers.read, sentence_transformers.read_dense_weights
+    ),
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -109,7 +112,7 @@ def read(
         if "problem_type" in types and values.get("problem_type"):
             settings = {"problem_type": values["problem_type"], **settings}
     if library is not None:
-        theirs = vars(preset.once(_LIBRARIES[library][1]))
+        theirs = vars(preset.once(_LIBRARIES[library].read))
         max_length = theirs["max_length"]
         if theirs.get("is_declared", True):
             settings |= {name: value for name, value in theirs.items() if name in types and value is not None}
@@ -117,11 +120,9 @@ def read(
                 raise ValueError(
                     f"{preset.handle} has {head_size} outputs for a pair, not one score; load it as a BertClassifier"
                 )
-    if settings.get("dense"):
-        read_layers = multi_vector.read_weights if library == "MultiVectorEncoder" else None
-        weights["dense"] = functools.partial(
-            _read_dense, preset, read_layers or sentence_transformers.read_dense_weights
-        )
+    read_dense = None if library is None else _LIBRARIES[library].read_dense
+    if settings.get("dense") and read_dense is not None:
+        weights["dense"] = functools.partial(_read_dense, preset, read_dense)
     if settings.get("query_table"):
         weights["query_weights"] = lambda shapes: {
             name: sparse_encoder.read_query_weights(preset, size) for name, (size,) in shapes.items()
@@ -136,19 +137,19 @@ def read(
 def has_task(preset: Preset, task: str, head: str | None, library: str | None) -> bool:
     """Checks whether a preset has the head of a task, and says that it is this task's if others have the same."""
     if head is None:
-        return library is not None and getattr(preset.once(_LIBRARIES[library][1]), "is_declared", False)
+        return library is not None and getattr(preset.once(_LIBRARIES[library].read), "is_declared", False)
     checkpoint = preset.checkpoint
     if head not in checkpoint.heads:
         return False
     if library is None:
         return True
     if HEADS[str(head)].learns is None:
-        return preset.once(_LIBRARIES[library][1]).is_declared
+        return preset.once(_LIBRARIES[library].read).is_declared
     size = checkpoint.shapes(head).get("logits/bias")
     if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
         values = preset.json(hugging_face.CONFIG, CONFIG) if checkpoint.format == "hugging_face" else {}
         return (values.get(hugging_face.SETTINGS) or {}).get("task") == task
-    return size == (1,) and preset.once(_LIBRARIES[library][1]).is_declared
+    return size == (1,) and preset.once(_LIBRARIES[library].read).is_declared
 
 
 def task_of(preset: Preset) -> str:
@@ -163,10 +164,7 @@ def task_of(preset: Preset) -> str:
 def read_export(
     preset: Preset, types: Mapping[str, Mapping[str, files.JsonShape]], has_library_files: bool = True
 ) -> Saved:
-    """Reads what `write_settings` wrote beside an export's graph; `types` are those of the settings of each task.
-
-    Without library files, `write_configuration` wrote it.
-    """
+    """Reads what `write_settings` or, without library files, `write_configuration` wrote, with `types` of each task."""
     values = preset.json(hugging_face.CONFIG, CONFIG)
     task = (values.get(hugging_face.SETTINGS) or {}).get("task")
     if task is None:  # of an encoder
@@ -180,7 +178,7 @@ def read_export(
     if values.get("problem_type") and "problem_type" in types[task]:
         settings = {"problem_type": values["problem_type"], **settings}
     if row.library is not None and has_library_files:
-        theirs = vars(preset.once(_LIBRARIES[row.library][1]))
+        theirs = vars(preset.once(_LIBRARIES[row.library].read))
         settings |= {name: value for name, value in theirs.items() if name in types[task] and value is not None}
     return Saved(preset.config, {}, task, row.library, settings, labels, preprocessor=preprocessor)
 
@@ -309,7 +307,7 @@ def _entries(saved: Saved, elsewhere: Collection[str]) -> dict[str, object]:
 
 def _library_settings(saved: Saved) -> dict[str, Any]:
     """Returns the settings that sentence-transformers' files hold."""
-    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library][0])
+    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library].settings)
     return {each.name: saved.settings[each.name] for each in fields if each.name in saved.settings}
 
 
@@ -325,30 +323,47 @@ def note(config: BertConfig, settings: Mapping[str, Any], has_crf: bool) -> str:
 
 def _write_library_files(directory: Path, saved: Saved) -> list[str]:
     """Writes sentence-transformers' files. Returns their names, or patterns of them."""
-    written, settings = [], _library_settings(saved)
     if saved.library is None:
-        return written
-    assert saved.tokenizer is not None  # the library's models read texts
-    assert saved.max_length is not None
-    if saved.library == "SentenceTransformer":
-        dense = saved.weights.get("dense") and saved.read("dense", {})
-        theirs = sentence_transformers.SentenceSettings(max_length=saved.max_length, **settings)
-        written += sentence_transformers.write(
-            directory, saved.config.hidden_size, theirs, dense, is_static=not saved.config.num_layers
-        )
-    if saved.library == "MultiVectorEncoder":
-        layers = saved.read("dense", {}) if "dense" in saved.weights else {}
-        of_tokens = multi_vector.MultiVectorSettings(True, saved.max_length, **settings)
-        written += multi_vector.write(directory, of_tokens, layers, saved.tokenizer)
-    if saved.library == "CrossEncoder":
-        cross_encoder.write_length(directory, saved.max_length)
-    if saved.library == "SparseEncoder":
-        table = None
-        if "query_weights" in saved.weights:
-            table = saved.read("query_weights", {})["query_weights"]
-            saved.tokenizer.save_preset(directory / sparse_encoder.QUERIES, overwrite=True)
-            cross_encoder.write_length(directory / sparse_encoder.QUERIES, saved.max_length)
-        written += sparse_encoder.write(
-            directory, sparse_encoder.SparseSettings(True, saved.max_length, **settings), table
-        )
-    return written
+        return []
+    fields = {each.name for each in dataclasses.fields(_LIBRARIES[saved.library].settings)}
+    values = {"is_declared": True, "max_length": saved.max_length, **_library_settings(saved)}
+    theirs = _LIBRARIES[saved.library].settings(**{name: each for name, each in values.items() if name in fields})
+    weights = {name: each for part in saved.weights.keys() & _OWN_FILES for name, each in saved.read(part, {}).items()}
+    return write_library_files(directory, saved.library, theirs, saved.config, weights, saved.tokenizer)
+
+
+def write_library_files(
+    directory: Path,
+    library: str,
+    settings: Any,
+    config: BertConfig,
+    weights: Mapping[str, np.ndarray],
+    tokenizer: TokenizerWriter | None,
+) -> list[str]:
+    """Writes the files of a class of sentence-transformers. Returns their names, or patterns of them."""
+    if library == "SentenceTransformer":
+        return sentence_transformers.write(directory, settings, config, weights)
+    if library == "SparseEncoder":
+        if "query_weights" in weights and tokenizer is not None:
+            tokenizer.save_preset(directory / sparse_encoder.QUERIES, overwrite=True)
+            if settings.max_length:
+                cross_encoder.write_length(directory / sparse_encoder.QUERIES, settings.max_length)
+        return sparse_encoder.write(directory, settings, weights.get("query_weights"))
+    if library == "MultiVectorEncoder" and tokenizer is not None:
+        return multi_vector.write(directory, settings, weights, tokenizer)
+    if library == "CrossEncoder" and tokenizer is not None and settings.max_length:
+        cross_encoder.write_length(directory, settings.max_length)
+    return []
+
+
+def read_library_files(preset: Preset, vocabulary_size: int | None) -> tuple[str, Any, dict[str, np.ndarray]] | None:
+    """Reads the class of sentence-transformers that a model is of, its settings, and the weights of their modules."""
+    for library, row in _LIBRARIES.items():
+        if library == "SentenceTransformer" and not (preset.home / MODULES).is_file():
+            return None
+        if getattr(settings := preset.once(row.read), "is_declared", True):
+            weights = {} if row.read_dense is None else dict(preset.once(row.read_dense))
+            if getattr(settings, "query_table", False) and vocabulary_size is not None:
+                weights["query_weights"] = sparse_encoder.read_query_weights(preset, vocabulary_size)
+            return library, settings, weights
+    return None

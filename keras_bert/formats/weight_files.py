@@ -126,10 +126,7 @@ def write_safetensors(
 
 
 def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
-    """Writes arrays of any type and texts, with a checksum. The file gets its name when it is complete.
-
-    Raises OSError if it cannot be written.
-    """
+    """Writes arrays of any type and texts, with a checksum, whole or not at all. Raises OSError if it cannot."""
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with files.written_whole(path) as unfinished:
         try:
@@ -176,11 +173,10 @@ _LONGEST_NAME = 500
 
 
 class H5File:
-    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand.
+    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand."""
 
-    Of HDF5, only what Keras writes is read: arrays of numbers that lie in the file in one piece. What else a file may
-    hold would open other files (links), load libraries (filters), or make gigabytes of a few bytes (compression).
-    """
+    # Of HDF5, only what Keras writes is read: arrays of numbers that lie in the file in one piece. What else a file may
+    # hold would open other files (links), load libraries (filters), or make gigabytes of a few bytes (compression).
 
     def __init__(self, path: Path) -> None:
         import h5py
@@ -263,11 +259,9 @@ class H5File:
 
 
 def check_h5(path: Path) -> None:
-    """Raises ValueError where HDF5 would take all memory: a heap whose free places refer to each other in a circle.
-
-    Call it before HDF5 opens a file. A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size,
-    its first free place, its address.
-    """
+    """Raises ValueError where HDF5 would take all memory: a heap whose free places refer to each other in a circle."""
+    # Call it before HDF5 opens a file. A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size,
+    # its first free place, its address.
     files.check_file(path)
     with path.open("rb") as file:
         start = file.read(16)

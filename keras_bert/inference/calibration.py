@@ -111,11 +111,9 @@ def _smoothing_scales(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def _best_limit(inputs: np.ndarray, kernel: np.ndarray) -> float:
-    """Finds the limit that minimizes the mean of `|(q(x) - x) W|^2 / |x W|^2` over tokens; q rounds to int8.
-
-    A few tokens, such as `[SEP]`, have the largest values. A limit that does not clip them would cost all others
-    precision.
-    """
+    """Finds the limit that minimizes the mean of `|(q(x) - x) W|^2 / |x W|^2` over tokens; q rounds to int8."""
+    # A few tokens, such as `[SEP]`, have the largest values. A limit that does not clip them would cost all others
+    # precision.
     largest = float(np.abs(inputs).max()) or 1.0
     squared_norms = np.square(inputs @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
 
@@ -147,10 +145,7 @@ class _ComparingBlock:
 def block_errors(
     encoder: BertEncoder, int8_blocks: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]
 ) -> np.ndarray:
-    """Measures each block's error, float32 `[blocks]`: 1 - mean cosine of its output and the float32 block's output.
-
-    Both blocks get the float32 block's input, so the errors of earlier blocks do not add up.
-    """
+    """Measures errors, float32 `[blocks]`: 1 - mean cosine to the float32 block, each given the float32 inputs."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def errors(inputs: dict[str, tf.Tensor]) -> tf.Tensor:

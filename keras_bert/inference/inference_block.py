@@ -92,10 +92,7 @@ class RecordingDense(FloatDense):
 
 
 class Int8Dense:
-    """The dense layers of a block in int8. The ranges are static, so that a token does not depend on its batch.
-
-    All else is float32, so that an export runs on any x86 processor.
-    """
+    """The dense layers of a block in int8, with static ranges: no token depends on its batch. All else is float32."""
 
     dtype = tf.float32
 
@@ -160,11 +157,10 @@ DenseT = TypeVar("DenseT", bound=FloatDense | Int8Dense, covariant=True)
 
 
 class InferenceBlock(Generic[DenseT]):
-    """A `TransformerBlock` without dropout, with constant weights (float32, by name) and fused operations.
+    """A `TransformerBlock` without dropout, with constant weights (float32, by name) and fused operations."""
 
-    Hidden states and normalization are float32, which costs no more, and hidden states are not rounded in each layer.
-    Scores and softmax have the type `dense.dtype`.
-    """
+    # Hidden states and normalization are float32, which costs no more, and hidden states are not rounded in each layer.
+    # Scores and softmax have the type `dense.dtype`.
 
     def __init__(
         self,
@@ -228,10 +224,7 @@ class InferenceBlock(Generic[DenseT]):
 
 
 def _dense_weights(config: BertConfig, weights: ArraysByName) -> dict[str, np.ndarray]:
-    """Collects the weights of the dense layers; biases that the architecture lacks are zero.
-
-    Q's weights are divided by `sqrt(head_size)`, so that scores need no scaling.
-    """
+    """Collects the dense layers' weights: lacking biases are 0, and Q's include the division by `sqrt(head_size)`."""
     dense = {}
     for name, path in _PATHS.items():
         kernel = np.asarray(weights[f"{path}/kernel"])

@@ -13,13 +13,7 @@ import tensorflow as tf
 from keras_bert.undocumented import add_private_operation
 
 # Operations that `tf.raw_ops` lacks.
-OPERATIONS = (
-    "_MklNativeFusedMatMul",
-    "_MklFusedBatchMatMulV2",
-    "_MklLayerNorm",
-    "_MklSwish",
-    "_QuantizedMatMul",
-)
+OPERATIONS = ("_MklNativeFusedMatMul", "_MklFusedBatchMatMulV2", "_MklLayerNorm", "_MklSwish", "_QuantizedMatMul")
 
 INT8 = tf.qint8
 LEVELS = 127  # int8 from -127 to 127
@@ -46,10 +40,7 @@ def has_int8() -> bool:
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-    """Computes `activation(x kernel + bias)`: float32 or bfloat16 `[tokens, inputs]` -> `[tokens, units]`.
-
-    Kernel and bias are constants, because oneDNN keeps a reordered copy.
-    """
+    """Computes `activation(x kernel + bias)`, `[tokens, units]`, of constants, which oneDNN reorders once."""
     (y,) = add_private_operation(
         "_MklNativeFusedMatMul",
         [x, kernel, bias],
@@ -109,11 +100,9 @@ def quantized_dense(
     activation: str | None = None,
     output_limit: float | None = None,
 ) -> tf.Tensor:
-    """Computes `activation(x kernel + bias)` with an int8 product: `[tokens, inputs]` -> `[tokens, units]`.
-
-    `limit` is what 127 stands for in `x`. The result is float32 or, with its own limit and with no activation or one in
-    `FUSED`, int8.
-    """
+    """Computes `activation(x kernel + bias)` with an int8 product: `[tokens, inputs]` -> `[tokens, units]`."""
+    # `limit` is what 127 stands for in `x`. The result is float32 or, with its own limit and with no activation or one
+    # in `FUSED`, int8.
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
     out, range_outputs = tf.float32, []
     if output_limit is not None:

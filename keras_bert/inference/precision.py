@@ -73,10 +73,7 @@ _BATCHES = 8  # the number of batches that measure the mean cosine
 
 
 def set_precision(
-    encoder: BertEncoder,
-    precision: str,
-    batches: Iterable[dict[str, tf.Tensor]] = (),
-    ranges: Int8Ranges | None = None,
+    encoder: BertEncoder, precision: str, batches: Iterable[dict[str, tf.Tensor]] = (), ranges: Int8Ranges | None = None
 ) -> None:
     """Sets the precision of an encoder's layers, with its current weights.
 

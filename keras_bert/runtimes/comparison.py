@@ -74,10 +74,7 @@ def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> l
 
 
 def compare_head(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """Measures the difference of the head's outputs in a runtime from Keras's, for inputs as `compare` gets them.
-
-    A mask leaves out the first token, as it does those of a prompt. Raises ValueError as `compare`.
-    """
+    """Measures the head's difference from Keras's, without the first token, for `compare`'s inputs."""
     mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) > 0)
     outputs = {**model.compute_outputs(dict(packed)), "input_mask": mask}
     inputs = {name: ops.convert_to_numpy(outputs[name]) for name in model.model.head_shapes}

@@ -31,12 +31,11 @@ _SOURCES |= dict.fromkeys(("probabilities", "values", "score", "probability"), "
 
 
 class PackedModel(keras.Model):
-    """A model for Keras's exporters, whose inputs are ids with a runtime's names and types.
+    """A model for Keras's exporters, whose inputs are ids with a runtime's names and types."""
 
-    Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens. It
-    returns the dict of float32 that `model.serve_packed` returns.
-    A family without segments has no input for type ids.
-    """
+    # Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens. It
+    # returns the dict of float32 that `model.serve_packed` returns. A family without segments has no input for type
+    # ids.
 
     def __init__(
         self,

@@ -49,7 +49,8 @@ class ReusableSavedModel:
         check_graph(concrete[0].graph.as_graph_def(), self.title)
         # The names of the endpoint's arguments; the inputs come first.
         self.parameters = list(concrete[0].function_type.parameters)
-        self.input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
+        structures = [each.structured_input_signature[0][0] for each in concrete]
+        self.input_specs = list({_describe(specs): specs for specs in structures}.values())  # names may differ
         self.supports_jit = all(_compiles(each) for each in concrete)
         # Read now, without the variables, because the directory may be replaced or removed before `write`.
         self._files = _read_files(directory)
@@ -206,11 +207,6 @@ def _read_files(directory: str) -> dict[str, bytes]:
                 with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
                     contents[f"{relative}/{name}".lstrip("/")] = file.read()
     return contents
-
-
-def _distinct(structures: list[Specs]) -> list[Specs]:
-    """Removes nests of specs that differ only in the names of tensors."""
-    return list({_describe(specs): specs for specs in structures}.values())
 
 
 def _describe(value: Nest) -> str:

@@ -47,15 +47,14 @@ def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextMana
 
 
 class StoredWeights:
-    """Copies of a Keras model's weights, which replace the originals while a function is traced.
+    """Copies of a Keras model's weights, which replace the originals while a function is traced."""
 
-    The SavedModel has no Keras objects, and no variables for random seeds: a variable that every call changes can
-    neither be mirrored on devices nor serve several clients at a time. An operation draws the seeds of dropout instead.
-    The weights of a `HubLayer` have no copies: its graph reads them itself.
-
-    With a dtype, "float16" or "bfloat16", calls cast them back. The names of a part's variables, the `root`, leave out
-    the part's name, which Keras may have numbered. Raises ValueError if a dtype is unknown, or cannot hold a weight.
-    """
+    # The SavedModel has no Keras objects, and no variables for random seeds: a variable that every call changes can
+    # neither be mirrored on devices nor serve several clients at a time. An operation draws the seeds of dropout
+    # instead. The weights of a `HubLayer` have no copies: its graph reads them itself.
+    # With a dtype, "float16" or "bfloat16", calls cast them back. The names of a part's variables, the `root`, leave
+    # out the part's name, which Keras may have numbered. Raises ValueError if a dtype is unknown, or cannot hold a
+    # weight.
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
         if dtype is not None:

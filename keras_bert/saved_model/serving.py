@@ -218,12 +218,7 @@ class ServedTexts(NamedTuple):
         names = self.names
         specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
 
-        @tf.function(input_signature=[specs], autograph=False)
-        def with_token_count(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            with weights.in_place():
-                outputs = self.serve(*(texts[name] for name in names))
-            # Clients get float32 and need not know the dtype of the computation.
-            return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
+        with_token_count = _signature(names, self.serve, weights)
 
         @tf.function(input_signature=[specs], autograph=False)
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -238,7 +233,7 @@ class ServedTexts(NamedTuple):
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         if _TOKEN_COUNT in with_token_count.get_concrete_function().structured_outputs:
             signatures["with_token_count"] = with_token_count
-        return signatures | {name: _serve_more(serve, weights) for name, serve in self.more.items()}
+        return signatures | {name: _signature(_parameters(serve), serve, weights) for name, serve in self.more.items()}
 
     def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
         """Yields warm-up requests for the signatures."""
@@ -254,16 +249,17 @@ def _parameters(serve: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(serve).parameters)
 
 
-def _serve_more(serve: Callable[..., dict[str, tf.Tensor]], weights: StoredWeights) -> Any:
-    """Makes the function of a further signature, whose outputs are float32 or integers."""
-    specs = {name: tf.TensorSpec([None], tf.string, name) for name in _parameters(serve)}
+def _signature(names: Sequence[str], serve: Callable[..., dict[str, tf.Tensor]], weights: StoredWeights) -> Any:
+    """Makes a function of texts by these names, whose outputs are float32, whatever computes them, or no floats."""
+    specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
 
     @tf.function(input_signature=[specs], autograph=False)
-    def serve_more(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def signature(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         with weights.in_place():
-            return serve(**texts)
+            outputs = serve(*(texts[name] for name in names))
+        return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
 
-    return serve_more
+    return signature
 
 
 def _check_dimensions(model: Any, dimensions: Sequence[int]) -> None:

@@ -164,10 +164,7 @@ def load_parts(preset: Preset) -> tuple[BertEncoder, dict[str, keras.Layer]]:
 
 
 def headed(model: object, signature: str | None) -> HeadedEncoder | None:
-    """Takes the parts of a model, or of the handle of a preset, that a signature serves; None: there is no signature.
-
-    Raises ValueError if the signature is unknown.
-    """
+    """Takes what a signature serves of a model or handle; None: no signature. Raises ValueError if it is unknown."""
     if signature is None:
         return None
     check_choice("signature", signature, SIGNATURES)

@@ -132,10 +132,8 @@ def _read_moment(text: str) -> bytes | None:
 
 
 def alternatives(values: Any) -> list[tuple[str, list[Any]]]:
-    """Makes the conditions of SQL, with their values, any of which a cell must meet to equal one of some values.
-
-    A text equals the same text; a value of another type equals each text that means it.
-    """
+    """Makes the conditions of SQL, with their values, any of which a cell must meet to equal one of some values."""
+    # A text equals the same text; a value of another type equals each text that means it.
     return [
         ("value = ? AND text IN ('', ?)", [meaning(each), each])
         if isinstance(each, str)
@@ -162,10 +160,9 @@ def limits_of(column: str, limits: Mapping[str, Any]) -> tuple[str, str, list[An
 
 
 def check_comparable(column: str, limits: Mapping[str, Any], kind: str, counts: Mapping[str, int]) -> None:
-    """Raises ValueError unless a range can compare with cells of a column: given the numbers of these, by kind.
-
-    Beside more numbers or dates, some texts are stopgaps such as "n/a", and some numbers are no dates, or the reverse.
-    """
+    """Raises ValueError unless a range can compare with cells of a column: given the numbers of these, by kind."""
+    # Beside more numbers or dates, some texts are stopgaps such as "n/a", and some numbers are no dates, or the
+    # reverse.
     rivals = {"numbers": ["dates"], "dates": ["numbers"], "texts": ["numbers", "dates"]}[kind]
     if counts[kind] and counts[kind] >= sum(counts[each] for each in rivals):
         return

@@ -1,4 +1,4 @@
-"""Nearest neighbours by dot product, with Faiss: exact for few vectors, approximate for many."""
+"""Nearest neighbours by dot product, with Faiss: exact for few vectors, approximate for many or by their signs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from keras_bert.search.database import NAME, Database, Settings
 EXACT_UP_TO = 100_000
 _LINKS = 32  # links per vector in the graph
 _SEARCHED_CANDIDATES = 200  # candidates in a search of the graph
+_OVERSAMPLING = 32  # vectors with the nearest signs, for each hit, among which int8 finds the hits
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 _READ_BYTES = 2**24  # bytes to read at a time
 _NAME = "neighbours-{}.faiss"
@@ -33,14 +34,24 @@ class Neighbours:
         self._index = index
 
     @classmethod
-    def empty(cls, width: int, size: int, extremes: np.ndarray | None = None) -> Neighbours:
-        """Makes an index for `size` vectors; int8 if given the lowest and highest of each coordinate, `[2, width]`."""
+    def empty(cls, width: int, size: int, extremes: np.ndarray | None = None, by_signs: bool = False) -> Neighbours:
+        """Makes an index for `size` vectors; int8 if given the lowest and highest coordinates, `[2, width]`."""
+        # With `by_signs`, a search reads a bit of each coordinate, and computes only the similarities of those vectors
+        # whose signs differ least from the query's (Yamada et al. 2021, "Efficient Passage Retrieval with Hashing").
         faiss = import_faiss()
-        graph, storage = "" if size <= EXACT_UP_TO else f"HNSW{_LINKS},", "Flat" if extremes is None else "SQ8"
+        graph = f"HNSW{_LINKS}," if size > EXACT_UP_TO and not by_signs else ""
+        storage = "Flat" if extremes is None else "SQ8"
         index = faiss.index_factory(width, graph + storage, faiss.METRIC_INNER_PRODUCT)
         if extremes is not None:
             margin = _MARGIN * (extremes[1] - extremes[0])
             index.train(np.stack([extremes[0] - margin, extremes[1] + margin]))
+        if by_signs:
+            signs = faiss.IndexLSH(width, width, False)  # without a rotation: a bit is a sign
+            signs.metric_type = index.metric_type  # as IndexRefine asks; bits have only one distance
+            for part in (signs, index):
+                part.this.disown()
+            index = faiss.IndexRefine(signs, index)
+            index.own_fields = index.own_refine_index = True
         return cls(index)
 
     def __len__(self) -> int:
@@ -48,7 +59,15 @@ class Neighbours:
 
     @property
     def is_exact(self) -> bool:
-        return not hasattr(self._index, "hnsw")
+        return not (self.has_graph or self._is_by_signs)
+
+    @property
+    def has_graph(self) -> bool:
+        return hasattr(self._index, "hnsw")
+
+    @property
+    def _is_by_signs(self) -> bool:
+        return hasattr(self._index, "refine_index")
 
     def holds(self, extremes: np.ndarray | None) -> bool:
         """Checks whether vectors with these extremes can be added without clipping: always, if not int8."""
@@ -60,7 +79,9 @@ class Neighbours:
     @property
     def _storage(self) -> Any:
         """The part of the Faiss index that holds the vectors."""
-        return self._index if self.is_exact else import_faiss().downcast_index(self._index.storage)
+        if self.is_exact:
+            return self._index
+        return import_faiss().downcast_index(self._index.storage if self.has_graph else self._index.refine_index)
 
     def add(self, vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[vectors, width]`, under the next numbers."""
@@ -68,15 +89,12 @@ class Neighbours:
 
     def vectors(self, numbers: np.ndarray | list[int]) -> np.ndarray:
         """Reads the vectors of these numbers, float32 `[numbers, width]`; vectors stored as int8 are rounded."""
-        return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
+        return self._storage.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
     def nearest(
         self, queries: np.ndarray, count: int, among: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products and their vectors' numbers, `[queries, count]`, padded with -1.
-
-        With the numbers `among`, only these vectors are compared, each of them.
-        """
+        """Finds the highest products, and numbers, `[queries, count]`, -1 for none; compares each of `among`."""
         faiss, index, settings = import_faiss(), self._index, None
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         if among is not None:
@@ -85,7 +103,11 @@ class Neighbours:
             bits = np.packbits(is_chosen, bitorder="little")
             settings = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
             index = self._storage
-        elif not self.is_exact:
+        elif self._is_by_signs and _OVERSAMPLING * count < len(self):
+            settings = faiss.IndexRefineSearchParameters(k_factor=_OVERSAMPLING)
+        elif self._is_by_signs:  # all vectors are among those with the nearest signs
+            index = self._storage
+        elif self.has_graph:
             settings = faiss.SearchParametersHNSW(efSearch=max(_SEARCHED_CANDIDATES, 2 * count))
         products, numbers = index.search(queries, count, params=settings)
         order = np.lexsort((numbers, -products), axis=-1)  # on a tie, the first
@@ -126,11 +148,12 @@ def make_neighbours(index: Database, settings: Settings, base: Neighbours | None
 
     def extremes(first: int) -> np.ndarray | None:
         some = index.vectors_of_rows(settings.width, first)
-        return _compute_extremes(some, settings.width) if settings.stored == "int8" else None
+        return None if settings.stored == "float32" else _compute_extremes(some, settings.width)
 
-    is_exact = len(index) <= EXACT_UP_TO
-    if base is None or base.is_exact != is_exact or not base.holds(extremes(len(base))):
-        base = Neighbours.empty(settings.width, len(index), extremes(0))
+    by_signs = settings.stored == "binary"
+    has_graph = len(index) > EXACT_UP_TO and not by_signs
+    if base is None or base.has_graph != has_graph or not base.holds(extremes(len(base))):
+        base = Neighbours.empty(settings.width, len(index), extremes(0), by_signs)
     for block in index.vectors_of_rows(settings.width, len(base)):
         base.add(block)
     return base

@@ -1,24 +1,5 @@
 """A small local server of SavedModels and exports, which speaks the protocols of TF Serving and of vector clients.
 
-    run.py              starts and drains the server
-    connections.py      accepts HTTP's connections, up to a number, and closes idle ones
-    http_service.py     answers HTTP, by what the next three say about a URL
-    rest.py             TF Serving's REST
-    vector_clients.py   OpenAI's embeddings, and reranking
-    text_embeddings.py  the protocol of text-embeddings-inference
-    json_arrays.py      converts JSON to arrays and back
-    grpc_service.py     answers TF Serving's gRPC, and converts its messages to what the others read, and back
-    tensor_protos.py    converts its tensors to arrays and back
-    requests.py         limits the time of requests, measures and logs them, and waits for their end
-    versions.py         finds, loads, swaps and drains the versions of models; metadata and status
-    predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
-    model.py            one version: its signatures, which check the inputs; what all kinds of models have
-    saved_model.py      a SavedModel in a session, and its warm-up requests
-    exported.py         an export for ONNX Runtime or OpenVINO
-    tracing.py          traces by OpenTelemetry
-    logs.py             leaves out what the log repeats
-    errors.py           errors, each with a status code of gRPC and a message; the limits of requests
-
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
 tf.Example. Only the files for gRPC and for SavedModels import TensorFlow and TF Serving's messages. The graph of a
 SavedModel does not use the rest of the package; only requests about tokens read the tokenizer that lies beside it.
@@ -32,10 +13,7 @@ from keras_bert.runtime_table import RUNTIMES
 
 
 def complete_versions(directory: Path) -> dict[int, Path]:
-    """Finds the directories of SavedModels and exports whose name is a version number, a positive int64.
-
-    A directory that is an export itself is version 1.
-    """
+    """Finds SavedModels and exports named by a positive int64; a directory that is an export is version 1."""
     if is_export(directory):
         return {1: directory}
     names = (path.name for path in directory.iterdir())

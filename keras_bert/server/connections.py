@@ -32,11 +32,11 @@ def most_connections() -> tuple[int, int]:
 
 
 class Connections:
-    """Accepts connections up to `most`, and closes those that are idle: no request came, or no answer is taken.
+    """Accepts connections up to `most`, and closes those that are idle: no request came, or no answer is taken."""
 
-    If there are `most`, the one that is idle for longest makes room for the next; if none is, the next one waits.
-    `seconds` limits the time of a request's headers, of a pause between requests, and of a pause in reading an answer.
-    """
+    # If there are `most`, the one that is idle for longest makes room for the next; if none is, the next one waits.
+    # `seconds` limits the time of a request's headers, of a pause between requests, and of a pause in reading an
+    # answer.
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most

@@ -31,10 +31,9 @@ class Code(enum.IntEnum):
 
 
 class ServingError(Exception):
-    """An error for the client: a message, and a status code of gRPC, which HTTP translates into one of its own.
+    """An error for the client: a message, and a status code of gRPC, which HTTP translates into one of its own."""
 
-    `field` is the wrong field of the request, if it is known; `http_status` replaces the translation.
-    """
+    # `field` is the wrong field of the request, if it is known; `http_status` replaces the translation.
 
     def __init__(self, code: Code, message: str, field: str | None = None, http_status: int | None = None) -> None:
         if len(message) > _MAX_CHARACTERS:

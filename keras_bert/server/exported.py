@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.engines.loading import Reading, load
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.server.errors import invalid_argument, without_directories
 from keras_bert.server.model import Arrays, Model, Signature, stopwatch
 

@@ -24,7 +24,7 @@ from keras_bert.server.errors import MAX_BYTES, Code, ServingError, internal_err
 from keras_bert.server.model import ModelSpec
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.requests import Requests
-from keras_bert.server.tensor_protos import from_array, to_arrays
+from keras_bert.server.saved_model import from_array, to_arrays
 from keras_bert.server.versions import SIGNATURES, Models
 
 _log = logging.getLogger(__name__)

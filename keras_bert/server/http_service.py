@@ -68,11 +68,7 @@ class _Route(NamedTuple):
 _TEI, _TEI_ANSWERS = text_embeddings.BASE_URL, text_embeddings.ANSWERS
 _ROUTES = (
     _Route(
-        "POST",
-        rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)",
-        rest.predict,
-        rest,
-        "/v1/models/NAME:predict",
+        "POST", rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)", rest.predict, rest, "/v1/models/NAME:predict"
     ),
     _Route("GET", rest.MODEL_URL, rest.status, rest, "/v1/models/NAME"),
     _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest, "/v1/models/NAME/metadata"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.server.errors import MAX_BYTES, MAX_JSON_VALUES, invalid_argument, too_large
 
 TOO_LARGE = f"the body is larger than {MAX_BYTES} bytes"

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.engines import signature
+from keras_bert.engines import runtime
 from keras_bert.engines.loading import Reading
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.server.errors import MAX_ROWS, ServingError, failed_precondition, invalid_argument
 
 DEFAULT = "serving_default"
@@ -37,7 +37,7 @@ class ModelSpec(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Signature(signature.Signature):
+class Signature(runtime.Signature):
     """A signature that requests can call. The inputs and the outputs are in alphabetical order."""
 
     name: str  # in requests
@@ -87,17 +87,11 @@ def check_rows(rows: int) -> None:
 
 
 class Model:
-    """A version of a model, in memory: a SavedModel or an export.
+    """A version of a model, in memory: a SavedModel or an export."""
 
-    Attributes:
-        name: in requests.
-        signatures: by name.
-        most_tokens: what `measure` has found.
-    """
-
-    name: str
+    name: str  # in requests
     signatures: Mapping[str, Signature]
-    most_tokens: int | None = None
+    most_tokens: int | None = None  # what `measure` has found
 
     def signature(self, name: str) -> Signature:
         """Finds a signature by its name (empty: the default). Raises ServingError if there is none."""
@@ -111,10 +105,7 @@ class Model:
         raise NotImplementedError
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """Computes all outputs of a signature. RUNS_AT_A_TIME threads call it.
-
-        Raises ServingError for inputs that the model refuses, and if it takes longer than `seconds` and can be stopped.
-        """
+        """Computes a signature, in RUNS_AT_A_TIME threads. Raises ServingError if refused, or after `seconds`."""
         raise NotImplementedError
 
     @functools.cached_property

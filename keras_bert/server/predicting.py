@@ -45,11 +45,10 @@ class _Job:
 
 
 class Batcher:
-    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs.
+    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs."""
 
-    It tells `add_run` of each run the model's name, the number of rows if they can be merged, and the seconds that each
-    job has waited, that tokenization outside of the graph took, and that the rest took.
-    """
+    # It tells `add_run` of each run the model's name, the number of rows if they can be merged, and the seconds that
+    # each job has waited, that tokenization outside of the graph took, and that the rest took.
 
     def __init__(
         self,
@@ -72,8 +71,7 @@ class Batcher:
             self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
             raise ServingError(
-                Code.RESOURCE_EXHAUSTED,
-                f"The queue is full, with {counted(self._count, 'request')}; try again later",
+                Code.RESOURCE_EXHAUSTED, f"The queue is full, with {counted(self._count, 'request')}; try again later"
             )
         rows = _count_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()

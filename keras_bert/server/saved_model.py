@@ -1,9 +1,10 @@
-"""A SavedModel in a session, with its signatures and its warm-up requests."""
+"""A SavedModel in a session, with its signatures and its warm-up requests; and TF Serving's messages of arrays."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import queue
 from collections.abc import Mapping
@@ -15,18 +16,26 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of tokenizers
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow.core.framework.types_pb2 import DataType
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.engines.loading import Reading, read_texts
-from keras_bert.engines.signature import Spec
+from keras_bert.engines.runtime import Spec
 from keras_bert.formats import Preset
 from keras_bert.formats.tensorflow.saved_model import TEXTS
 from keras_bert.processors import check_graph
-from keras_bert.server.errors import Code, ServingError, failed_precondition, invalid_argument, without_directories
+from keras_bert.server.errors import (
+    MAX_BYTES,
+    Code,
+    ServingError,
+    failed_precondition,
+    invalid_argument,
+    without_directories,
+)
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
-from keras_bert.server.tensor_protos import to_arrays
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +54,11 @@ def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signat
         )
         for name, definition in definitions.items()
         if definition.method_name in _METHODS
-        and all(tf.as_dtype(info.dtype).is_numpy_compatible for info in _infos(definition))
+        and all(
+            tf.as_dtype(info.dtype).is_numpy_compatible
+            for info in (*definition.inputs.values(), *definition.outputs.values())
+        )
     }
-
-
-def _infos(definition: SignatureDef) -> list[TensorInfo]:
-    return [*definition.inputs.values(), *definition.outputs.values()]
 
 
 def _specs(infos: Mapping[str, TensorInfo]) -> dict[str, Spec]:
@@ -109,7 +117,8 @@ class SavedModel(Model):
         try:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
-            message = without_directories(_first_line(error.message))
+            first_line, *_ = error.message.removeprefix("Graph execution error:").strip().split("\n")  # nodes follow
+            message = without_directories(first_line)
             raise ServingError(Code(error.error_code), message) from None
         finally:
             self._free_threads.put(thread)
@@ -165,6 +174,51 @@ class SavedModel(Model):
         self._session.close()
 
 
-def _first_line(message: str) -> str:
-    """Keeps the first line of TensorFlow's message; a list of graph nodes follows it."""
-    return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
+# -- TensorProto <-> arrays
+
+# The field for the values of each type. TF Serving fills these fields, so clients read them. We do the same, although
+# `tensor_content` is denser.
+_FIELDS = {
+    tf.float32: "float_val",
+    tf.float64: "double_val",
+    tf.int64: "int64_val",
+    tf.uint32: "uint32_val",
+    tf.uint64: "uint64_val",
+    tf.bool: "bool_val",
+    tf.string: "string_val",
+} | dict.fromkeys((tf.int8, tf.int16, tf.int32, tf.uint8, tf.uint16), "int_val")
+
+
+def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
+    """Converts a request's inputs. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
+    return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
+
+
+def _to_array(name: str, proto: TensorProto, spec: Spec) -> np.ndarray:
+    if proto.dtype != tf.as_dtype(spec.dtype).as_datatype_enum:
+        type_name = DataType.Name(proto.dtype) if proto.dtype in DataType.values() else proto.dtype
+        raise invalid_argument(f"the input {name} takes {spec.type_name}, not {type_name}")
+    sizes = [dimension.size for dimension in proto.tensor_shape.dim]
+    if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
+        raise invalid_argument(f"the input {name} has no shape")
+    # The last value is repeated for missing ones, so a few bytes can make an array of any size.
+    count, last_value = math.prod(sizes), proto.string_val[-1:]
+    repeated = (count - len(proto.string_val)) * len(last_value[0]) if last_value else 0
+    if count * spec.dtype.itemsize + repeated > MAX_BYTES:
+        raise invalid_argument(f"the input {name} of shape {sizes} takes more than {MAX_BYTES} bytes")
+    try:
+        return tf.make_ndarray(proto)
+    except (TypeError, ValueError, OverflowError):
+        raise invalid_argument(f"the values of the input {name} do not fit its shape {sizes} and its type") from None
+
+
+def from_array(array: np.ndarray) -> TensorProto:
+    """Converts an array to a proto, with the values in the field of their type."""
+    dtype = tf.as_dtype(array.dtype)
+    if dtype not in _FIELDS:
+        return tf.make_tensor_proto(array)
+    proto = TensorProto(dtype=dtype.as_datatype_enum)
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    getattr(proto, _FIELDS[dtype]).extend(array.ravel().tolist())
+    return proto

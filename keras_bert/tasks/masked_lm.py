@@ -28,11 +28,9 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> tf.Tensor:
-    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable, by its log odds.
-
-    Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
-    exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
-    """
+    """Fills the masks of each row, one per step: the mask whose best candidate is the surest, by its log odds."""
+    # Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
+    # exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
     all_positions = tf.tile(tf.range(seq_length)[None], [batch, 1])
@@ -167,9 +165,7 @@ class BertMaskedLM(MaskFiller, BertTask):
         self.token_texts = None if preprocessor is None else token_texts(preprocessor.tokenizer)
         if preprocessor is not None:
             self._by_length = GraphByLength(
-                preprocessor,
-                lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k),
-                self._graphs,
+                preprocessor, lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k), self._graphs
             )
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()

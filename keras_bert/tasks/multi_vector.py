@@ -16,7 +16,7 @@ from keras_bert.answers.columns import Labels, Texts
 from keras_bert.answers.token_vectors import MultiVectorEncoder, TokenVectorAnswers
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
-from keras_bert.formats.multi_vector import checked_dense
+from keras_bert.formats.libraries.multi_vector import checked_dense
 from keras_bert.tasks.base.by_length import GraphByLength, Graphs
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import Part

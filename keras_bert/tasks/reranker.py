@@ -11,12 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.columns import (
-    Labels,
-    Targets,
-    Texts,
-    checked_labels,
-)
+from keras_bert.answers.columns import Labels, Targets, Texts, checked_labels
 from keras_bert.answers.ranking import Reranker, check_pairs
 from keras_bert.choices import RANKING_LOSSES, check_choice
 from keras_bert.data import Examples

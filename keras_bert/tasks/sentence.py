@@ -21,7 +21,8 @@ from keras_bert.data.examples import check_characters
 from keras_bert.data.task_files import EmbedFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset
-from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
+from keras_bert.formats.libraries.modules import DENSE_ACTIVATIONS
+from keras_bert.formats.libraries.sentence_transformers import SIMILARITIES
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.storable import Part
@@ -195,10 +196,7 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
     def _pool(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
-        """Pools hidden states, float `[batch, seq_length, hidden]`, and a mask, int `[batch, seq_length]`, to vectors.
-
-        The pooling leaves out the first `skipped` tokens.
-        """
+        """Pools hidden states, `[batch, seq_length, hidden]`, by a mask to vectors, without `skipped` tokens."""
         mask = ops.cast(mask * _after(skipped, mask) if skipped else mask, "float32")
         vectors = pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
         if self.dense is not None:

@@ -13,7 +13,7 @@ from keras import ops
 from keras_bert.answers.tokens import SparseEncoder, WeightAnswers
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import sparse_encoder
+from keras_bert.formats.libraries import sparse_encoder
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.storable import Part

@@ -115,10 +115,7 @@ class BertTokenClassifier(Tagger, BertTask):
         return ops.cast(self.head(hidden, training=training), "float32")
 
     def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Predicts the best label of each word of `flat_tokens`, and its probability, float32 `[batch, words]` each.
-
-        A label is an index, cast to float32. Truncated words and padding have label -1 and probability 0.
-        """
+        """Predicts each word's label (-1: none) and its probability, float32 `[batch, words]` each."""
         packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
         mask = token_mask(self.preprocessor, tokens, packed["input_word_ids"])

@@ -271,17 +271,15 @@ _STRETCH = 64
 
 
 class MergeRules:
-    """The merge rules of a vocabulary, applied to words in the TensorFlow graph with constants and no lookup tables.
+    """The merge rules of a vocabulary, applied to words in the TensorFlow graph with constants and no lookup tables."""
 
-    Each step takes the earliest rule that fits a word, and merges the first pair that the rule matches. If every token
-    has only one rule, whose parts come from earlier rules, all pairs of the rule are merged in one step, from left to
-    right. Llama 3's tokens have a rule for each way to make them, so their pairs are merged one by one.
-
-    A long word would take many steps, each over the whole word. So it is cut in two ways into stretches, those of the
-    second cut half a stretch later. Where both cuts have the same token, the tokens of the word are those of one cut up
-    to that token, and those of the other cut after it. Proof: the first merge across a border of that token would also
-    be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
-    """
+    # Each step takes the earliest rule that fits a word, and merges the first pair that the rule matches. If every
+    # token has only one rule, whose parts come from earlier rules, all pairs of the rule are merged in one step, from
+    # left to right. Llama 3's tokens have a rule for each way to make them, so their pairs are merged one by one.
+    # A long word would take many steps, each over the whole word. So it is cut in two ways into stretches, those of the
+    # second cut half a stretch later. Where both cuts have the same token, the tokens of the word are those of one cut
+    # up to that token, and those of the other cut after it. Proof: the first merge across a border of that token would
+    # also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
         parts = map(ids.__getitem__, itertools.chain.from_iterable(merges))
@@ -372,10 +370,7 @@ class MergeRules:
         return heads[:size], second
 
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
-        """Merges the ids of bytes until no rule applies: the id of the token that begins at each, -1 inside tokens.
-
-        All are int32 `[symbols]`. `groups` has the number of each symbol's word, ascending from 0 without gaps.
-        """
+        """Merges ids of bytes by the rules: a token's id where it begins, else -1, int32 `[symbols]`."""
 
         def merge_round(
             heads: tf.Tensor, symbols: tf.Tensor, groups: tf.Tensor, places: tf.Tensor, ranks: tf.Tensor

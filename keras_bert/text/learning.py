@@ -159,12 +159,10 @@ _MAX_REPETITIONS = 1000  # the most repetitions of a word in one string
 def _learn_pairs(
     words: Mapping[str, int], first: Sequence[str], size: int, prefix: str = ""
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Merges the most frequent pairs of symbols first (Sennrich et al. 2016), by Hugging Face's `tokenizers`.
-
-    `words` counts words, without spaces. The vocabulary begins with `first`, which has all their symbols: the library
-    would number symbols with the prefix of those inside words at random, which decides ties. Returns it, up to `size`
-    tokens, and the merged pairs, earliest first.
-    """
+    """Merges the most frequent pairs of symbols first (Sennrich et al. 2016), by Hugging Face's `tokenizers`."""
+    # `words` counts words, without spaces. The vocabulary begins with `first`, which has all their symbols: the library
+    # would number symbols with the prefix of those inside words at random, which decides ties. Returns it, up to `size`
+    # tokens, and the merged pairs, earliest first.
     tokenizers = import_extra("tokenizers", "tokenizers", extra="vocab")
 
     def expand_words() -> Iterator[str]:  # the library takes no counts

@@ -97,12 +97,10 @@ def pack(
     pair_format: PairFormat = BERT_PAIRS,
     unk_id: int = -1,
 ) -> dict[str, tf.Tensor]:
-    """Packs segments, one or two ragged int32 `[batch, (tokens)]`, which must fit, into padded rows: `[CLS] a [SEP]`.
-
-    Returns int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-    `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0. The format
-    may leave out `[CLS]` and `[SEP]`, and mask unknown tokens.
-    """
+    """Packs segments, one or two ragged int32 `[batch, (tokens)]` that fit, into padded rows: `[CLS] a [SEP]`."""
+    # Returns int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
+    # `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0. The format
+    # may leave out `[CLS]` and `[SEP]`, and mask unknown tokens.
     batch = segments[0].nrows()
     cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
     first, *second = (tf.cast(segment, tf.int32) for segment in segments)
@@ -135,11 +133,9 @@ class Windows(NamedTuple):
 
 
 def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
-    """Splits the last segment of each row, ragged `[batch, (tokens)]`, into windows that fit, with the first of a pair.
-
-    A window begins `stride` tokens after the one before it, or where that one ends if it is shorter. The last window
-    ends with the segment. `max_tokens` limits both of a pair together; the first is truncated to half of it.
-    """
+    """Splits the last segment of each row, ragged `[batch, (tokens)]`, into windows, each with a pair's first."""
+    # A window begins `stride` tokens after the one before it, or where that one ends if it is shorter. The last window
+    # ends with the segment. `max_tokens` limits both of a pair together; the first is truncated to half of it.
     *first, last = segments
     most = tf.cast(max_tokens, tf.int64)
     first = [first_tokens(each, tf.minimum(_row_lengths(each), most // 2)) for each in first]

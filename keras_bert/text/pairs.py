@@ -49,10 +49,7 @@ ROBERTA_PAIRS = PairFormat(BytePairArguments.separators, BytePairArguments.secon
 
 
 def kept_tokens(lengths: Sequence[Any], room: Any, truncation: str, library: ModuleType) -> list[Any]:
-    """Computes how many tokens of one text, or of each text of a pair, fit into `room`; see `packing.truncate`.
-
-    `lengths` are arrays of `library`, `numpy` or `tensorflow`, which computes. `truncation` is any but "error".
-    """
+    """Computes how many of `lengths` tokens of one or two texts fit into `room`, by any `truncation` but "error"."""
     if len(lengths) == 1:
         return [library.minimum(lengths[0], room)]
     first, second = lengths

@@ -196,10 +196,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(moves, tf.minimum(places - row_starts, ends), starts)
 
     def _split_comma_tokens(self, model_tokens: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits tokens that end in a digit and a comma: ids `[tokens, (pieces)]`, and the bytes after each piece.
-
-        Any other token has one piece, itself.
-        """
+        """Splits tokens that end in digit and comma: ids `[tokens, (pieces)]`, and the bytes after each piece."""
         pieces = [[token] for token in model_tokens]
         commas = [i for i, token in enumerate(model_tokens) if ends_in_comma(token)]
         numbers = [model_tokens[i][:-1].replace(SPACE, "") for i in commas]

@@ -99,12 +99,10 @@ class Normalizer:
     def original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.RaggedTensor, ...]:
-        """Maps spans of normalized bytes, `[batch, (spans)]`, to those of `strings`, in the rows `moved`, bool.
-
-        The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
-        a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
-        the character before it, and a removed control character to none.
-        """
+        """Maps spans of normalized bytes, `[batch, (spans)]`, to those of `strings`, in the rows `moved`, bool."""
+        # The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two).
+        # So a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs
+        # to the character before it, and a removed control character to none.
         moved_rows = tf.where(moved)[:, 0]
         spans = tf.ragged.range(tf.gather(starts.row_starts(), moved_rows), tf.gather(starts.row_limits(), moved_rows))
         rows, strings = spans.value_rowids(), tf.gather(strings, moved_rows)

@@ -263,11 +263,9 @@ class Tokenizer:
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
-        """Makes the tokenizer of a `get_config()`. Raises ValueError if the vocabulary or the merges are not lists.
-
-        A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
-        have any file of this computer read.
-        """
+        """Makes the tokenizer of a `get_config()`. Raises ValueError if vocabulary or merges are not lists."""
+        # A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
+        # have any file of this computer read.
         for name in cls._LISTS:
             if not isinstance(config.get(name), list | tuple):
                 raise ValueError(
@@ -352,11 +350,10 @@ def tokenize_around(
     tokenize_text: Callable[[tf.Tensor, tf.Tensor | None], Tokens],
     spaces_alike: bool = False,
 ) -> Tokens:
-    """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between.
-
-    `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with the
-    chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a space.
-    """
+    """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between."""
+    # `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with
+    # the chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a
+    # space.
     if not added:
         return tokenize_text(strings, None)
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}

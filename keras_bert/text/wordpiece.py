@@ -220,11 +220,10 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
 @dataclass(frozen=True)
 class BertNormalizer(Normalizer):
-    """The normalization of the original BERT's `BasicTokenizer`, in its order.
+    """The normalization of the original BERT's `BasicTokenizer`, in its order."""
 
-    Control characters are removed; letters lowered as by `str.lower`, without case folding; then decomposed (NFD), and
-    nonspacing marks (category Mn) dropped.
-    """
+    # Control characters are removed; letters lowered as by `str.lower`, without case folding; then decomposed (NFD),
+    # and nonspacing marks (category Mn) dropped.
 
     lowercase: bool
     strip_accents: bool
@@ -232,10 +231,7 @@ class BertNormalizer(Normalizer):
     max_chars_per_word: int = 200
 
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
-        """Marks rows, most of English or Chinese texts, in which only capitals change and no word is too long.
-
-        They have only ASCII, typographic quotes and dashes, and CJK ideographs, and skip the Unicode steps.
-        """
+        """Marks rows of ASCII, typographic signs, ideographs, and no long word, which skip the Unicode steps."""
         return self._match_short_words(strings, "[0-9A-Za-z]")
 
     def rows_of_short_words(self, strings: tf.Tensor) -> tf.Tensor:

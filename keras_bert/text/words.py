@@ -39,11 +39,9 @@ from keras_bert.text.strings import (
 
 @functools.cache
 def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
-    """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
-
-    `patterns` has kinds and the regular expressions of their characters; the last that matches counts. All others are
-    of the kind `other`, as the last character of plane 3 must be, because it stands for those beyond.
-    """
+    """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode."""
+    # `patterns` has kinds and the regular expressions of their characters; the last that matches counts. All others are
+    # of the kind `other`, as the last character of plane 3 must be, because it stands for those beyond.
     kinds = np.full(PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
         chars = encode_characters(np.arange(PLANE_4))
@@ -155,10 +153,7 @@ PATTERN_KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
 
 
 def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
-    """Splits texts, string `[batch]`, into the matches of a pattern, string `[batch, (words)]`, without losing a byte.
-
-    Errors have the number of a row in `rows`, int64 `[batch]`, by default its position in the batch.
-    """
+    """Splits texts into matches of a pattern, `[batch, (words)]`, without losing a byte; errors name `rows`."""
     codes = _decode(strings, rows)
     row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     size = tf.size(codes.values, tf.int64)
@@ -210,11 +205,9 @@ class _Characters:
 
 
 def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
-    """Marks where words begin, bool `[chars]`: the first character of a run, unless it takes one before it.
-
-    The last white space character before another word is a word by itself, or part of that word. An apostrophe that
-    begins a word forms a word with a following s, t, re, ve, m, ll or d.
-    """
+    """Marks where words begin, bool `[chars]`: the first character of a run, unless it takes one before it."""
+    # The last white space character before another word is a word by itself, or part of that word. An apostrophe that
+    # begins a word forms a word with a following s, t, re, ve, m, ll or d.
     kinds, newline = text.kinds, tf.zeros_like(text.begins_row)
     if pattern.line_ends:
         newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))

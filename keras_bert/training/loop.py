@@ -59,10 +59,7 @@ def compile_model(
 
 
 class Training(Generic[Model]):
-    """A training, from top to bottom in `to_the_end`; a subclass knows what the model learns from.
-
-    An epoch is the training between two measurements.
-    """
+    """A training, read in `to_the_end`; a subclass knows what it learns from. An epoch ends with a measurement."""
 
     batches: list[int]  # the number of batches of each epoch
     ends_accumulation: list[bool]  # of each epoch: whether its last batches make an update even if they are too few
@@ -143,12 +140,11 @@ class Training(Generic[Model]):
 
 
 class EpochLoop(keras.callbacks.Callback):
-    """Notes the batches and the measures of `fit` in a run, and saves its state.
+    """Notes the batches and the measures of `fit` in a run, and saves its state."""
 
-    Keras calls the callbacks in this order, after each batch and after each epoch: this one; the user's; then
-    `stop_after_batch` and `stop_after_epoch`. If a user's callback raises an error, the batch is already counted, and
-    the state saved if that was due.
-    """
+    # Keras calls the callbacks in this order, after each batch and after each epoch: this one; the user's; then
+    # `stop_after_batch` and `stop_after_epoch`. If a user's callback raises an error, the batch is already counted, and
+    # the state saved if that was due.
 
     def __init__(self, training: Training, first_signal: Callable[[], int]) -> None:
         super().__init__()

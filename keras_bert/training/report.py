@@ -13,13 +13,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.answers import BASELINE, Score
-from keras_bert.answers.tables import (
-    Cell,
-    class_table,
-    measure_table,
-    shares,
-    without_classes,
-)
+from keras_bert.answers.tables import Cell, class_table, measure_table, shares, without_classes
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.formats import saved
@@ -54,11 +48,9 @@ def write_report(
     score: Score,
     panels: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones.
-
-    `panels` are those of the learning curve: title -> names in the history; by default the loss, and all measures. A
-    picture that cannot be drawn is left out, with a warning: it must not cost the trained model.
-    """
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones."""
+    # `panels` are those of the learning curve: title -> names in the history; by default the loss, and all measures. A
+    # picture that cannot be drawn is left out, with a warning: it must not cost the trained model.
     directory = Path(directory)
     draw_functions: dict[str, Callable[[], bytes]] = {}
     if importlib.util.find_spec("matplotlib"):

@@ -71,10 +71,7 @@ def page(
     worst: Sequence[ExampleAnswer],
     heading: str,
 ) -> str:
-    """Makes an HTML page: the measures, the measures of each class, the confusion matrix, and some examples.
-
-    Details named "measure of class" make a table with a row for each class. `heading` is the text above the examples.
-    """
+    """Makes an HTML page: measures, a table of those "of class", the confusion matrix, and examples under `heading`."""
     parts = [_table(*measure_table({**measures, **without_classes(details)}))]
     if classes := class_table(details):
         parts += ["<h2>Classes</h2>", _table(*classes)]

@@ -13,7 +13,9 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import formats
-from keras_bert.formats import Preset, sentence_transformers
+from keras_bert.config import BertConfig
+from keras_bert.formats import Preset
+from keras_bert.formats.libraries import sentence_transformers
 from keras_bert.inference import ranges as int8_ranges
 
 from ..support import fuzzing, transformers4
@@ -77,7 +79,9 @@ def valid(kind, directory):
     if kind == "sentences":
         dense = {"units": 2, "activation": "tanh", "use_bias": False}
         settings = sentence_transformers.SentenceSettings("mean", 16, dense=dense, prompts={"query": "query: "})
-        sentence_transformers.write(directory, 12, settings, dense_weights={"kernel": np.ones((12, 2), np.float32)})
+        sentence_transformers.write(
+            directory, settings, BertConfig(hidden_size=12), {"kernel": np.ones((12, 2), np.float32)}
+        )
     if kind in ("shards", "torch"):
         tensors = load_file(directory / "model.safetensors")
         (directory / "model.safetensors").unlink()

@@ -15,15 +15,9 @@ import numpy as np
 import pytest
 
 from keras_bert import presets
-from keras_bert.formats import (
-    FAMILIES,
-    Preset,
-    cross_encoder,
-    hugging_face,
-    read_config,
-    sentence_transformers,
-    sparse_encoder,
-)
+from keras_bert.config import BertConfig
+from keras_bert.formats import FAMILIES, Preset, hugging_face, read_config
+from keras_bert.formats.libraries import cross_encoder, sentence_transformers, sparse_encoder
 from keras_bert.formats.tokenizers.tokenizer_files import KNOWN_CONFIG
 from keras_bert.text import load_tokenizer
 
@@ -430,7 +424,7 @@ def sentence_model(tmp_path):
         "mean", 24, dense={"units": 3, "activation": "tanh", "use_bias": True}
     )
     weights = {"kernel": np.zeros((12, 3), np.float32), "bias": np.zeros(3, np.float32)}
-    sentence_transformers.write(tmp_path, 12, settings, dense_weights=weights)
+    sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12), weights)
     return tmp_path
 
 
@@ -483,7 +477,7 @@ def test_a_pooling_elsewhere_is_not_read(tmp_path):
     modules = json.loads((tmp_path / "modules.json").read_text())
     modules[1]["path"] = "../elsewhere"
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with error_names(ValueError, tmp_path / "modules.json", "SpladePooling", "in a directory there"):
+    with error_names(ValueError, tmp_path / "modules.json", "SpladePooling", "in the same directory"):
         sparse_encoder.read(Preset(tmp_path))
 
 

@@ -7,8 +7,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_bert import choices, presets
-from keras_bert.formats import Preset, cross_encoder, sentence_transformers
-from keras_bert.formats.sentence_transformers import SentenceSettings
+from keras_bert.config import BertConfig
+from keras_bert.formats import Preset
+from keras_bert.formats.libraries import cross_encoder, modules, sentence_transformers
+from keras_bert.formats.libraries.sentence_transformers import SentenceSettings
 from keras_bert.tasks import BertSentenceEncoder
 from keras_bert.tasks.registry import task_of
 
@@ -21,7 +23,7 @@ MODEL, POOLING, LENGTH = "config_sentence_transformers.json", "1_Pooling/config.
 
 @pytest.fixture
 def directory(tmp_path):
-    sentence_transformers.write(tmp_path, 12, SentenceSettings("mean", 24))
+    sentence_transformers.write(tmp_path, SentenceSettings("mean", 24), BertConfig(hidden_size=12))
     return tmp_path
 
 
@@ -46,19 +48,19 @@ def change(directory, name, **values):
 def test_round_trip(pooling, normalize, similarity, tmp_path):
     prompts = {"query": "query: ", "none": ""}
     settings = SentenceSettings(pooling, 24, normalize, None, prompts, "query", normalize, similarity)
-    sentence_transformers.write(tmp_path, 12, settings)
+    sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12))
     assert sentence_transformers.read(Preset(tmp_path)) == settings
     assert sentence_transformers.read_dense_weights(Preset(tmp_path)) == {}
     assert json.loads((tmp_path / MODEL).read_text())["similarity_fn_name"] == similarity  # the library's key
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("activation", sentence_transformers.DENSE_ACTIVATIONS)
+@pytest.mark.parametrize("activation", modules.DENSE_ACTIVATIONS)
 def test_a_dense_layer(activation, use_bias, tmp_path):
     dense = {"units": 3, "activation": activation, "use_bias": use_bias}
     weights = {"kernel": np.arange(36, dtype=np.float32).reshape(12, 3), "bias": np.ones(3, np.float32)}
     settings = SentenceSettings("mean", 24, dense=dense)
-    sentence_transformers.write(tmp_path, 12, settings, dense_weights=weights)
+    sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12), weights)
     assert sentence_transformers.read(Preset(tmp_path)) == settings
     found = sentence_transformers.read_dense_weights(Preset(tmp_path))
     assert list(found) == (["kernel", "bias"] if use_bias else ["kernel"])
@@ -78,7 +80,9 @@ def test_a_dense_layer_has_tanh_if_its_file_names_no_activation(value, tmp_path)
     """As torch's `Dense(activation_function=Tanh())` of the library has by default."""
     dense = {"units": 3, "activation": "linear", "use_bias": False}
     weights = {"kernel": np.ones((12, 3), np.float32)}
-    sentence_transformers.write(tmp_path, 12, SentenceSettings("mean", 24, dense=dense), dense_weights=weights)
+    sentence_transformers.write(
+        tmp_path, SentenceSettings("mean", 24, dense=dense), BertConfig(hidden_size=12), weights
+    )
     path = tmp_path / "2_Dense/config.json"
     values = {**json.loads(path.read_text()), "activation_function": value}
     path.write_text(json.dumps({key: each for key, each in values.items() if each is not ...}))

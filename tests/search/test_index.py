@@ -18,6 +18,8 @@ import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder, files
 from keras_bert.search import TextIndex, build_index, database, neighbours, remove_rows
+from keras_bert.search.database import Settings
+from keras_bert.search.neighbours import Neighbours
 
 from ..support import small
 from ..support.disks import files_of_at_most
@@ -34,7 +36,7 @@ def vectors(small_preset, read_once, sentences):
     return read_once(small_preset).encode(sentences, progress=False)
 
 
-@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize("stored", ["float32", "int8", "binary"])
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_a_search_finds_the_nearest(
     corpus, tmp_path, small_preset, sentences, vectors, read_once, monkeypatch, stored, is_exact
@@ -44,7 +46,7 @@ def test_a_search_finds_the_nearest(
     counts = build_index(corpus, tmp_path / "index", small_preset, stored=stored)
     assert counts == {"texts": count, "encoded": count, "truncated": 0}
     index = TextIndex(tmp_path / "index")
-    assert (len(index), index.is_exact) == (count, is_exact)
+    assert (len(index), index.is_exact) == (count, is_exact and stored != "binary")
     cosines = vectors @ read_once(small_preset).encode("a good film", progress=False)
     hits = index.search("a good film", top_k=5)
     tolerance = 1e-5 if stored == "float32" else 0.01
@@ -110,7 +112,29 @@ def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
     assert size - quarter == pytest.approx(len(sentences) * 32 * 3, abs=500)
 
 
-@pytest.mark.parametrize("stored", ["float32", "int8"])
+def test_binary_finds_the_best_of_those_with_the_nearest_signs(tmp_path):
+    random, most = np.random.default_rng(0), 5 * neighbours._OVERSAMPLING
+    vectors, queries = (random.standard_normal((count, 48)).astype(np.float32) for count in (2000, 20))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = Neighbours.empty(48, len(vectors), np.stack([vectors.min(axis=0), vectors.max(axis=0)]), by_signs=True)
+    for some in np.array_split(vectors, 3):
+        index.add(some)
+    index.write(tmp_path, 7)
+    (path,) = tmp_path.glob("*.faiss")
+    assert path.stat().st_size == pytest.approx(len(vectors) * (48 + 48 / 8), abs=1000)
+    (tmp_path / database.NAME).write_bytes(bytes(len(vectors)))
+    for each in (index, Neighbours.open(tmp_path, Settings("", "", "text", "binary", 48, 7))):
+        for query, products, numbers in zip(queries, *each.nearest(queries, 5), strict=True):
+            differing = ((vectors > 0) != (query > 0)).sum(axis=1)
+            farthest, exact = np.sort(differing)[most - 1], vectors @ query
+            np.testing.assert_allclose(products, exact[numbers], atol=0.05)
+            assert differing[numbers].max() <= farthest  # several vectors may be the farthest, in any order
+            assert products[-1] > np.sort(exact[differing < farthest])[-5] - 0.05
+    few = np.arange(0, 2000, 400)  # with a filter, each is compared
+    np.testing.assert_array_equal(np.sort(index.nearest(queries, 5, few)[1]), np.tile(few, (20, 1)))
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8", "binary"])
 @pytest.mark.parametrize("limit", [1000, 10, 40])  # exact, approximate, and from one to the other
 def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, vectors, monkeypatch, stored, limit):
     """However few the first ones are, from which int8 takes its range."""
@@ -131,7 +155,7 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, v
         new, indexed = set(texts) - indexed, indexed - leaving | set(texts)
         assert counts == {"texts": len(indexed), "encoded": len(new), "truncated": 0}
         index = TextIndex(directory)
-        assert index.is_exact == (len(indexed) <= limit)
+        assert index.is_exact == (stored != "binary" and len(indexed) <= limit)
         for row, hits in zip(cosines, index.search(sentences, 60), strict=True):
             assert {hit["text"] for hit in hits} == indexed
             expected = [row[sentences.index(hit["text"])] for hit in hits]
@@ -474,7 +498,7 @@ def test_parquet_with_values_that_python_cannot_hold(tmp_path, small_preset):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize("stored", ["float32", "int8", "binary"])
 def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_preset, stored):
     """A byte or a few, of any file: the same hits, or an error of ours."""
     directory, refused, unnamed = tmp_path / "index", 0, []

@@ -18,7 +18,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_bert.engines import loading
 from keras_bert.engines.models import RuntimeModel
-from keras_bert.engines.signature import Signature, Spec
+from keras_bert.engines.runtime import Signature, Spec
 from keras_bert.server import exported, saved_model
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 from keras_bert.text.arrays.tokenizer import ArrayTokenizer

@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 
-from keras_bert.formats import keras_hub
+from keras_bert.formats.libraries import keras_hub
 from keras_bert.text.vocabulary import byte_symbols
 
 from .checkpoints import CONFIGS, random_weights

@@ -10,7 +10,8 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertMultiVectorEncoder, BertPreprocessor, BertSentenceEncoder
 from keras_bert.answers.token_vectors import pool_tokens
-from keras_bert.formats import Preset, multi_vector
+from keras_bert.formats import Preset
+from keras_bert.formats.libraries import multi_vector
 from keras_bert.tasks.registry import task_of
 from keras_bert.text import WordPieceTokenizer
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertReranker
 from keras_bert.answers import ranking
 from keras_bert.choices import RANKING_LOSSES
-from keras_bert.formats import Preset, cross_encoder
+from keras_bert.formats import Preset
+from keras_bert.formats.libraries import cross_encoder
 from keras_bert.tasks.losses import ranking_losses as losses
 from keras_bert.tasks.registry import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertMaskedLM, BertSentenceEncoder, BertSparseEncoder
-from keras_bert.formats import Preset, sparse_encoder
+from keras_bert.formats import Preset
+from keras_bert.formats.libraries import sparse_encoder
 from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.tasks.registry import load_task, task_of
 

@@ -11,8 +11,7 @@ from keras_bert.tasks.heads import spans
 from keras_bert.tasks.heads.long_text import most_context as graph_most_context
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.arrays.packing import most_context
-from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
-from keras_bert.text.arrays.windows import read_contexts
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor, read_contexts
 from keras_bert.text.packing import windows
 from keras_bert.text.pairs import TRUNCATIONS
 

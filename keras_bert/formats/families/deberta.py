@@ -50,10 +50,7 @@ DEBERTA = Family(
             "embeddings/distances": "encoder.rel_embeddings",
             "embeddings/distances_norm": "encoder.LayerNorm",
         },
-        block={
-            **bert.ROW.block,
-            "attention/qkv": [f"{bert.LAYER}.attention.self.{name}_proj" for name in QKV],
-        },
+        block={**bert.ROW.block, "attention/qkv": [f"{bert.LAYER}.attention.self.{name}_proj" for name in QKV]},
         pooler={},
         heads={
             "masked_lm": bert.ROW.heads["masked_lm"],

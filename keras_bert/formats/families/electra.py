@@ -39,10 +39,7 @@ _TF1 = replace(
     written_if_changed={},
     endings=bert.TF1.endings,
     storage=Storage(),
-    embeddings={
-        **bert.tf1_embeddings("electra/embeddings"),
-        "embeddings/projection": "electra/embeddings_project",
-    },
+    embeddings={**bert.tf1_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},
     block=bert.tf1_block("electra"),
     heads={
         "replaced_tokens": {

@@ -17,13 +17,7 @@ LLAMA_BLOCK = {
     "feed_forward_bias": False,
     "gated": True,
 }
-_SIZE = {
-    **LLAMA_BLOCK,
-    "vocab_size": 128256,
-    "max_positions": 8192,
-    "pad_token_id": 128001,
-    "rope_theta": 250_000.0,
-}
+_SIZE = {**LLAMA_BLOCK, "vocab_size": 128256, "max_positions": 8192, "pad_token_id": 128001, "rope_theta": 250_000.0}
 _LAYER = "layers.{i}"
 ROW = Row(
     classes="EuroBert",

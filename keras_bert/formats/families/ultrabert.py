@@ -5,15 +5,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.families import eurobert
-from keras_bert.formats.families.modernbert import (
-    GLOBAL,
-    LAYER_TYPES,
-    LAYERS,
-    LOCAL,
-    POOLINGS,
-    layer_types,
-    period_of,
-)
+from keras_bert.formats.families.modernbert import GLOBAL, LAYER_TYPES, LAYERS, LOCAL, POOLINGS, layer_types, period_of
 from keras_bert.formats.families.row import CLASSIFIERS, Check, Dialect, Family, defaults_of
 
 _WINDOW = "sliding_window"  # of one side

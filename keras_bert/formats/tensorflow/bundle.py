@@ -108,15 +108,9 @@ def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
 def write_object_graph(
     prefix: Path, tensors: Iterable[tuple[str, np.ndarray]], path_of: Callable[[str], str], aliases: Mapping[str, str]
 ) -> None:
-    """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does.
-
-    Args:
-        prefix: the path of the checkpoint, without ".index".
-        tensors: the names and values of variables.
-        path_of: a variable's name -> its path from the root: attribute names, joined by /. Inside an attribute name,
-            a slash is written as .S and a dot as two dots, as in TensorFlow.
-        aliases: another path of an object or a variable -> the path under which it is written.
-    """
+    """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does."""
+    # `path_of` maps a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash
+    # is written as .S and a dot as two dots. `aliases` maps another path to that under which it is written.
     import tensorflow as tf
 
     root = tf.Module()

@@ -35,10 +35,7 @@ class GraphHead:
 
 
 def find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
-    """Finds the Dense layer that computes the only output of a model; or says what computes it, or is damaged.
-
-    `pooler_kernel` is the encoder's variable, by which `pooled_output` and `sequence_output` are known.
-    """
+    """Finds the Dense of a model's only output, on the encoder of `pooler_kernel`; or says what else computes it."""
     try:
         return _find_head(model, pooler_kernel)
     except (IndexError, KeyError, UnicodeDecodeError) as error:

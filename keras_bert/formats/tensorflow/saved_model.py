@@ -44,7 +44,7 @@ from keras_bert.counted import listed
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families.row import Layers, Storage
-from keras_bert.formats.families.table import FamilyTable, Names, table_of
+from keras_bert.formats.family_table import FamilyTable, Names, table_of
 from keras_bert.formats.tensorflow import messages, old_transformers
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile, by_version, open_by_variable, open_variables
 from keras_bert.formats.tensorflow.garden import open_graph
@@ -167,10 +167,7 @@ _TASKS = {name: OF_HEAD[name].model for name, head in HEADS.items() if head.has_
 
 
 def add_classifier(preset: PresetFiles, checkpoint: Checkpoint) -> None:
-    """Adds the head that the graph has on the encoder; or a remark on what is there instead.
-
-    A classifier of transformers is read by its names. A Keras 2 model with its encoder may have a layer of these names.
-    """
+    """Adds the head that the graph has on the encoder, transformers' or Keras 2's; or a remark on what is there."""
     file, heads = checkpoint.file, checkpoint.heads & {*_TASKS}
     if old_transformers.scopes(file.names) or not (heads or checkpoint.unexpected):
         return
@@ -238,12 +235,10 @@ PREPROCESSOR = {"tokenize", "bert_pack_inputs"}  # parts of the root object of T
 
 
 def tokenizer_assets(preset: PresetFiles) -> tuple[Path, dict[str, Any] | None] | None:
-    """Finds the folder of a WordPiece vocabulary, and its entries of `tokenizer_config.json`; None if there is none.
-
-    The graph of a preprocessor says whether it lower-cases texts, an encoder of TF Hub says so in a variable, and what
-    says nothing needs a `tokenizer_config.json`: then the entries are None. An encoder without a vocabulary takes that
-    of the preprocessor beside it. Raises ValueError if it is unknown whether texts are lower-cased.
-    """
+    """Finds the folder of a WordPiece vocabulary, and its entries of `tokenizer_config.json`; None if there is none."""
+    # The graph of a preprocessor says whether it lower-cases texts, an encoder of TF Hub says so in a variable, and
+    # what says nothing needs a `tokenizer_config.json`: then the entries are None. An encoder without a vocabulary
+    # takes that of the preprocessor beside it. Raises ValueError if it is unknown whether texts are lower-cased.
     directory = preset.directory
     if not recognizes(preset):
         return None

@@ -110,12 +110,10 @@ def read_model(model: bytes) -> Model:
 
 
 def _check_charsmap(table: bytes) -> None:
-    """Raises ValueError for a table of characters of which TensorFlow Text would read beyond the end, or for ever.
-
-    It is the length of a trie, the trie, and the strings that replace its keys, each with a U+0000 at its end. The trie
-    is a double array of uint32 (s-yata/darts-clone): that of a key's byte is at `target(unit) ^ byte`, labelled with
-    the byte, and that of a key's string, with the highest bit set, at `target(unit)`.
-    """
+    """Raises ValueError for a table of characters of which TensorFlow Text would read beyond the end, or for ever."""
+    # It is the length of a trie, the trie, and the strings that replace its keys, each with a U+0000 at its end. The
+    # trie is a double array of uint32 (s-yata/darts-clone): that of a key's byte is at `target(unit) ^ byte`, labelled
+    # with the byte, and that of a key's string, with the highest bit set, at `target(unit)`.
     name, size = "its precompiled_charsmap", int.from_bytes(table[:4], "little")
     if not size or size % 1024 or size > len(table) - 4:
         raise ValueError(f"{name} of {len(table):,} bytes has a trie of {size:,}; expected a multiple of 1,024 in it")

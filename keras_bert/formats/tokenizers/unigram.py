@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from keras_bert import files
-from keras_bert.formats import keras_hub
 from keras_bert.formats.families.row import SentencePieceFamily
-from keras_bert.formats.families.table import check_fixed_values
+from keras_bert.formats.family_table import check_fixed_values
+from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
     BYTE,
@@ -67,10 +67,7 @@ _SHAPE = {
 
 
 def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`, and `tokenizer_config.json`.
-
-    Raises FileNotFoundError without a model, and ValueError for an unknown class or setting, or files that differ.
-    """
+    """Reads `SentencePieceTokenizer`'s arguments. Raises FileNotFoundError; ValueError if files differ."""
     path, config_path = files.find(preset_files.directory, *TYPES, ALL_IN_ONE), preset_files.directory / CONFIG
     family_by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
@@ -119,10 +116,7 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
 
 
 def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes the model, `tokenizer_config.json` and `tokenizer.json`, from a tokenizer's `get_config()`.
-
-    Raises FileExistsError as `write_tokenizer`. Warns if no `tokenizer.json` can express the model, so there is none.
-    """
+    """Writes the files of a `get_config()`; warns if no `tokenizer.json` can express it. Raises FileExistsError."""
     usage = FAMILIES[arguments["family"]]
     model, contents, as_any_class = base64.b64decode(arguments["model_file"]), {}, usage.as_any_class
     try:
@@ -158,11 +152,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
 def json_of_model(
     model: bytes, family: str, lowercase: bool, strip_accents: bool, more_special_tokens: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Makes a `tokenizer.json` with the ids of a serialized model. Raises ValueError for an option that none can have.
-
-    `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
-    `.`, as words, and knows few of SentencePiece's options.
-    """
+    """Makes a `tokenizer.json` with a serialized model's ids. Raises ValueError for an option that none can have."""
+    # `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
+    # `.`, as words, and knows few of SentencePiece's options.
     usage = FAMILIES[family]
     tokens, proto = usage.special_tokens, read_model(model)
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
@@ -287,11 +279,9 @@ def _merges_of(proto: Model) -> list[list[str]]:
 def json_for_texts(
     arguments: dict[str, Any], special_tokens_in_text: bool
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Makes a `tokenizer.json`, from what `read_files` returns, that finds no tokens by their names in texts.
-
-    With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, and the tokens that no text
-    has, beside the family's special tokens. Raises as `read_pieces` and `json_of_model`.
-    """
+    """Makes a `tokenizer.json`, from what `read_files` returns, that finds no tokens by their names in texts."""
+    # With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, and the tokens that no text
+    # has, beside the family's special tokens. Raises as `read_pieces` and `json_of_model`.
     family = arguments["family"]
     usage, more = FAMILIES[family], arguments.get("more_special_tokens", ())
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
@@ -332,10 +322,7 @@ def json_for_texts(
 
 
 def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """Reads a `tokenizer.json` alone, of transformers 5 or KerasHub: rebuilds its model, with scores in float32.
-
-    Raises ValueError if the file is damaged, or has a setting that no model has.
-    """
+    """Reads a `tokenizer.json` alone, rebuilding its model. Raises ValueError for a setting that no model has."""
     if (arguments := keras_hub.tokenizer_arguments(path, content)) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)
@@ -366,11 +353,9 @@ def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Raises ValueError unless a `tokenizer.json` gives the ids of the model beside it. Returns the arguments.
-
-    ALBERT's file by transformers gives others than Google's code, and is obeyed: it is read as if it were alone.
-    DeBERTa's does too, but is not followed in how it splits text, as `SentencePieceTokenizer` explains.
-    """
+    """Raises ValueError unless a `tokenizer.json` gives the ids of the model beside it. Returns the arguments."""
+    # ALBERT's file by transformers gives others than Google's code, and is obeyed: it is read as if it were alone.
+    # DeBERTa's does too, but is not followed in how it splits text, as `SentencePieceTokenizer` explains.
     files.check_json(content, {**_SHAPE, "model": {"vocab": ([[str, float]], {str: int})}}, path)
     family = arguments["family"]
     usage = FAMILIES[family]

@@ -97,12 +97,7 @@ class GraphByLength(ByLength):
         return [values.numpy()[0]], lengths.numpy()
 
     def compute(
-        self,
-        segments: list[tf.RaggedTensor],
-        lengths: np.ndarray,
-        batch_tokens: int,
-        bar: tqdm,
-        **options: Hashable,
+        self, segments: list[tf.RaggedTensor], lengths: np.ndarray, batch_tokens: int, bar: tqdm, **options: Hashable
     ) -> list[np.ndarray]:
         """Computes the rows in batches of similar length, several at a time; results are in the order of the rows."""
 

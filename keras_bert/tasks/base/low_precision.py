@@ -49,10 +49,7 @@ def ranges_of_weights(ranges: int8_ranges.Int8Ranges | None, encoder: BertEncode
 
 
 class LowPrecision:
-    """A mixin that lets a model with an encoder and a preprocessor run in bfloat16 or int8.
-
-    The model's presets hold the int8 ranges.
-    """
+    """A mixin: a model with encoder and preprocessor runs in bfloat16 or int8, whose ranges its presets hold."""
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None
@@ -118,11 +115,7 @@ class LowPrecision:
         self.reset_graphs()
 
     def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
-        """Calls `set_precision("int8", x)`. The name is Keras's, whose own int8 is slower than float32 on a CPU.
-
-        Raises:
-            ValueError: `mode` is not "int8".
-        """
+        """Calls `set_precision("int8", x)`, under Keras's name. Raises ValueError if `mode` is not "int8"."""
         if mode != "int8":
             raise ValueError(f'mode must be "int8", not {mode!r}')
         self.set_precision("int8", x)

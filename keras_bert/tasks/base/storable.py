@@ -21,8 +21,9 @@ from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.frozen import FreezesLayers, freeze, frozen_layers
 from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import Preset, hugging_face, sentence_transformers
+from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.hugging_face import default_labels
+from keras_bert.formats.libraries import modules
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
@@ -406,7 +407,7 @@ def _warn_about_heads(model: Storable, preset: Preset, saved: Saved) -> None:
     """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
     kind, own = type(model).__name__, [part.name for part in model.PARTS]
     trained = {name: f"head for {each.learns}" for name, each in HEADS.items() if each.learns and name in saved.weights}
-    if sentence_transformers.has_dense(preset):
+    if modules.has_dense(preset):
         trained["dense"] = "Dense layer of a sentence encoder"
     if unused := [part for name, part in trained.items() if name not in (*model.heads, *own)]:
         message = f"{preset.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
@@ -415,7 +416,7 @@ def _warn_about_heads(model: Storable, preset: Preset, saved: Saved) -> None:
     if model.HEAD is None or model.HEAD in saved.weights or has_labels:
         return
     message = f"{preset.directory} has no head of a {kind}: a new one is randomly initialized, and must be trained"
-    if trained or (preset.home / sentence_transformers.MODULES).is_file():
+    if trained or (preset.home / modules.MODULES).is_file():
         warnings.warn(message, UntrainedWarning, stacklevel=3)
     else:  # the preset is only pre-trained: it is there to start from
         model._untrained = message

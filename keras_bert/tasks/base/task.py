@@ -184,12 +184,10 @@ class BertTask(Replicated, Storable, Answerer):
 
     @property
     def jit_compile(self) -> bool:
-        """Whether XLA compiles the model.
-
-        XLA has no strings, so Keras would disable XLA, with a warning, for any model with a preprocessor layer. But a
-        model that gets packed inputs never calls this layer, so `jit_compile=True` compiles it here. The default,
-        `jit_compile="auto"`, leaves XLA off, and the model takes texts.
-        """
+        """Whether XLA compiles the model."""
+        # XLA has no strings, so Keras would disable XLA, with a warning, for any model with a preprocessor layer. But a
+        # model that gets packed inputs never calls this layer, so `jit_compile=True` compiles it here. The default,
+        # `jit_compile="auto"`, leaves XLA off, and the model takes texts.
         return super().jit_compile
 
     @jit_compile.setter

@@ -106,7 +106,8 @@ class CRF(keras.layers.Layer):
         if returns == "labels":
             comparable = ops.where(ops.isnan(chain.emissions), -LARGEST, chain.emissions)
             return words.scatter(_best_path(chain._replace(emissions=comparable)), -1)
-        return words.scatter(_probabilities(chain), 0)
+        marginals = ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)  # [length, batch, labels]
+        return words.scatter(marginals, 0)
 
     def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
         if returns not in _RETURNS:
@@ -293,10 +294,9 @@ def _flatten_windows(values: Any, axes: int = 0) -> Any:
 
 
 class _Words:
-    """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
+    """The words of sentences, moved to the front of their rows, so that no masked positions are between them."""
 
-    A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
-    """
+    # A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
 
     def __init__(self, emissions: Any, mask: Any) -> None:
         self._is_padded = not emissions.shape[1]  # 0, or not known
@@ -380,11 +380,10 @@ def _score(chain: _Chain, labels: Any) -> Any:
 
 
 def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
-    """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score.
-
-    It is `relative + total`, float `[length, batch, labels]` and `[length, batch, 1]`, with `reduce(relative) = 0` over
-    the labels, so that `relative` is exact even in long sentences. After its end, a sentence repeats its last values.
-    """
+    """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score."""
+    # It is `relative + total`, float `[length, batch, labels]` and `[length, batch, 1]`, with `reduce(relative) = 0`
+    # over the labels, so that `relative` is exact even in long sentences. After its end, a sentence repeats its last
+    # values.
 
     def step(state: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
         scores, total = state
@@ -400,10 +399,8 @@ def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple
 
 
 def _backward(chain: _Chain) -> Any:
-    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without this word's emission.
-
-    It is float `[length, batch, labels]`, and its log-sum-exp over labels is 0; from the last word on, it is `end`.
-    """
+    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, but its emission."""
+    # It is float `[length, batch, labels]`, and its log-sum-exp over labels is 0; from the last word on, it is `end`.
 
     def step(following: Any, t: Any) -> tuple[Any, Any]:
         previous = ops.logsumexp(ops.expand_dims(following + chain.emissions[t], 1) + chain.transitions, axis=2)
@@ -412,11 +409,6 @@ def _backward(chain: _Chain) -> Any:
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
     return ops.scan(step, end, chain.steps, reverse=True)[1]
-
-
-def _probabilities(chain: _Chain) -> Any:
-    """Computes the marginals, float `[length, batch, labels]`; after a sentence's end, those of its last word."""
-    return ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)
 
 
 def _best_path(chain: _Chain) -> Any:
@@ -432,12 +424,10 @@ def _best_path(chain: _Chain) -> Any:
 
 
 def _log_partition(chain: _Chain) -> Any:
-    """Computes `log sum_y exp(s(y))`, float `[batch]`.
-
-    Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
-    so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step. The
-    value comes from `total`. The gradient comes from `expected`, the sum of all scores times their constant counts.
-    """
+    """Computes `log sum_y exp(s(y))`, float `[batch]`."""
+    # Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
+    # so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step. The
+    # value comes from `total`. The gradient comes from `expected`, the sum of all scores times their constant counts.
     fixed = _Chain(*map(ops.stop_gradient, chain))
     (forward, totals), backward = _forward(fixed), _backward(fixed)
     is_word = ops.cast(ops.expand_dims(fixed.is_word, 2), forward.dtype)

@@ -76,11 +76,9 @@ def token_spans(tokenized: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tupl
 def span_targets(
     preprocessor: BertPreprocessor, tokenized: Contexts, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[tf.Tensor, np.ndarray]:
-    """Finds the positions of answers (bytes; equal without one) in packed windows, and the answers without a token.
-
-    Positions are int32 `[windows, 2]`, of the first and last token; 0 and 0, of `[CLS]`, if the window does not hold
-    the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
-    """
+    """Finds the positions of answers (bytes; equal without one) in packed windows, and the answers without a token."""
+    # Positions are int32 `[windows, 2]`, of the first and last token; 0 and 0, of `[CLS]`, if the window does not hold
+    # the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
     firsts, lasts = token_spans(tokenized, starts, ends)  # [batch]
     first, last = (tf.gather(each, tokenized.rows) - tokenized.begins for each in (firsts, lasts))  # [windows]
     question, window, _ = tokenized.segments
@@ -105,10 +103,7 @@ def byte_spans(tokenized: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tupl
 
 
 def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Converts spans of bytes, int64 `[batch, count]`, to spans of the characters (code points) that they touch, int32.
-
-    Bytes may lie within a character, as a BPE token may be a part of one.
-    """
+    """Converts spans of bytes, int64 `[batch, count]`, to those of the characters touched, int32."""
     texts = tf.tile(tf.convert_to_tensor(texts)[:, None], [1, tf.shape(starts)[1]])  # [batch, count]
 
     def characters_before(offset: tf.Tensor) -> tf.Tensor:
@@ -189,12 +184,10 @@ class Answers(NamedTuple):
 def rank_answers(
     tokenized: Contexts, contexts: tf.Tensor, window_spans: tf.Tensor, threshold: float | None, top_k: int
 ) -> Answers:
-    """Ranks the spans of all windows, together with "no answer", as run_squad.py does (`write_predictions`).
-
-    `window_spans` is float32 `[windows, count, 4]`: score, first and last token, and the window's score of "no answer".
-    Of these scores, the lowest counts. "no answer" ranks above every span whose score is lower by more than the
-    threshold; without one, only if no valid span exists.
-    """
+    """Ranks the spans of all windows, together with "no answer", as run_squad.py does (`write_predictions`)."""
+    # `window_spans` is float32 `[windows, count, 4]`: score, first and last token, and the window's score of "no
+    # answer". Of these scores, the lowest counts. "no answer" ranks above every span whose score is lower by more than
+    # the threshold; without one, only if no valid span exists.
     no_answer = tf.math.segment_min(window_spans[:, 0, 3], tokenized.rows)[:, None]  # [batch, 1]
     firsts, lasts = (tokenized.begins[:, None] + tf.cast(window_spans[..., i], tf.int64) for i in (1, 2))
     spans = Spans(window_spans[..., 0], firsts, lasts)  # each [windows, count]

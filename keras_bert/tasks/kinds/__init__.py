@@ -67,10 +67,7 @@ class Kind(Answers[A]):
         return {}
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        """Converts the weights of classes to an array for `sample_weights`; its last axis is `labels`.
-
-        `targets` are those of all examples; None for a dataset, which would have to be read to know them.
-        """
+        """Makes the array of class weights for `sample_weights`, last axis `labels`; `targets`: all, or None."""
         raise ValueError("class_weight is for classes of texts or words, not for numbers, vectors or rankings")
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:

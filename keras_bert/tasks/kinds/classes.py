@@ -132,11 +132,9 @@ class Several(SeveralAnswers, OfTexts[list[LabelAnswer]]):
         return rare_label_warnings(self.labels, np.count_nonzero(is_yes(targets), axis=0), "texts")
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        """Lists the weights of a text without and with each label, float32 `[2, labels]`.
-
-        Chosen weights are those of texts with the label; texts without it have 1. Balanced weights are those of two
-        classes for each label, as in scikit-learn's one-vs-rest.
-        """
+        """Lists the weights of a text without and with each label, float32 `[2, labels]`."""
+        # Chosen weights are those of texts with the label; texts without it have 1. Balanced weights are those of two
+        # classes for each label, as in scikit-learn's one-vs-rest.
         if isinstance(weights, Mapping):
             chosen = chosen_weights(weights, self.labels)
             return np.stack([np.ones_like(chosen), chosen])
@@ -216,10 +214,7 @@ def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.T
 def _regress(
     features: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fits a logistic regression, L2: kernel `[hidden, classes]` and bias `[classes]`; of two classes, the second's.
-
-    Features are scaled to a mean length of 1 before; the result is for features that are not.
-    """
+    """Fits an L2 logistic regression: kernel `[hidden, classes]`, bias `[classes]`; of two, the second's."""
     regression = import_extra("sklearn.linear_model", "scikit-learn").LogisticRegression(max_iter=2000)
     length = np.linalg.norm(features, axis=1).mean()
     regression.fit(np.float64(features) / length, classes, sample_weight)

@@ -67,11 +67,9 @@ class WordLabels(WordAnswers, Kind[list[WordAnswer]]):
         return np.bincount(numbers[numbers >= 0], minlength=len(self.labels))
 
     def initialize_head(self, head: ClassifierHead | None, targets: tf.RaggedTensor) -> None:
-        """Sets the bias to the log frequencies of the labels, and initializes a new CRF from their sequences.
-
-        At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
-        its kernel.
-        """
+        """Sets the bias to the log frequencies of the labels, and initializes a new CRF from their sequences."""
+        # At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
+        # its kernel.
         if head is not None and head.is_new:
             counts = 1 + self._counts(targets)
             head.logits.bias.assign(np.log(counts / counts.sum()))
@@ -110,10 +108,7 @@ class WordLabels(WordAnswers, Kind[list[WordAnswer]]):
             )
 
     def distillation_terms(self, batch: TaughtBatch) -> list[LossTerm]:
-        """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
-
-        With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
-        """
+        """Averages the loss on labels and the divergence from the teacher's logits (a CRF's emissions) per word."""
         (label_term,) = batch.terms
         divergences = divergence(*batch.outputs, batch.temperature)  # the shape of the targets
         if batch.sample_weight is not None:

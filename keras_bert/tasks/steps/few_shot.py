@@ -51,11 +51,8 @@ def compare_pairs(
 
 @contextlib.contextmanager
 def learning_pairs(model: BertClassifier) -> Iterator[Callable[[tf.data.Dataset], None]]:
-    """Trains by `compare_pairs` with a frozen last layer; to train that after the block, compile the model again.
-
-    Yields:
-        What ends an epoch: moves the encoder back by half, and fits the last layer to a dataset of all examples.
-    """
+    """Trains by `compare_pairs` with a frozen last layer; to train that afterwards, compile the model again."""
+    # Yields what ends an epoch: moves the encoder back by half, and fits the last layer to a dataset of all examples.
     variables = model.head.logits.variables
     pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
     learned = [each for each in model.encoder.trainable_variables if all(each is not other for other in pooler)]

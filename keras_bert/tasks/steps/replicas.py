@@ -162,10 +162,7 @@ class LossTerm(NamedTuple):
 
 
 class LossMean(keras.metrics.Metric):
-    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean by `LossTerm.count`.
-
-    `terms` names those that are shown beside the loss; the others are None.
-    """
+    """A metric of the loss: the weighted sum of terms, means by `LossTerm.count`; `terms` are those shown, or None."""
 
     def __init__(self, terms: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
         super().__init__(name=name, dtype="float32")
@@ -176,11 +173,9 @@ class LossMean(keras.metrics.Metric):
         )
 
     def update_state(self, terms: list[LossTerm] | Tensor, sample_weight: Tensor | None = None) -> None:
-        """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method.
-
-        Keras's own step gives the loss, a replica's share of it times the number of replicas, and the number of rows;
-        a step of the user's may give the loss alone.
-        """
+        """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method."""
+        # Keras's own step gives the loss, a replica's share of it times the number of replicas, and the number of rows;
+        # a step of the user's may give the loss alone.
         if not isinstance(terms, list):
             rows = all_reduce_sum(ops.cast(1 if sample_weight is None else sample_weight, self.dtype))
             terms = [LossTerm(ops.cast(terms, self.dtype) / num_replicas(), rows)]

@@ -52,10 +52,7 @@ def pack(
     pair_format: PairFormat,
     unk_id: int = -1,
 ) -> dict[str, np.ndarray]:
-    """Packs segments, one or two, which must fit, into padded rows, as `packing.pack` does: int32 each.
-
-    A `sequence_length` of None is the length of the longest row, rounded up to a `multiple`, and at most `longest`.
-    """
+    """Packs segments that fit into rows as `packing.pack`; None: as long as the longest, up to a `multiple`."""
     first, *second = segments
     if pair_format.packing != "special":
         rows = [[*chain(*texts)] for texts in zip(*segments, strict=True)]

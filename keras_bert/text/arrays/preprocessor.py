@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.formats import Preset
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.arrays import packing
-from keras_bert.text.arrays.packing import Column, Windows, truncate
-from keras_bert.text.arrays.tokenizer import ArrayTokenizer, array_tokenizer
+from keras_bert.text.arrays.packing import Column, Windows, most_context, truncate
+from keras_bert.text.arrays.tokenizer import ArrayTokenizer, Tokens, array_tokenizer
 from keras_bert.text.pairs import check_rows, room_of, row_settings
 
 Texts = str | Sequence[str]
@@ -130,3 +130,25 @@ class ArrayPreprocessor:
             config, settings = preset.config, row_settings(preset, overrides)
         config.check_vocabulary(tokenizer.vocabulary_size, False)
         return cls(tokenizer, **settings)
+
+
+# -- Contexts of questions
+
+
+class Contexts(NamedTuple):
+    """Questions, and the windows of their contexts."""
+
+    # The question of each window, at most half a row, and the window; `rows` has the index of its question, and
+    # `starts` that of its first token in the context. A preprocessor packs `windows.segments`.
+    windows: Windows
+    most_context: list[np.ndarray]  # bool [tokens] for each window: whether it has the most context for the token
+    tokens: list[Tokens]  # of each context, with offsets in characters
+    tokens_before: np.ndarray  # int64 [windows], the tokens before the window in its row, special tokens included
+
+
+def read_contexts(preprocessor: ArrayPreprocessor, questions: Sequence[str], contexts: Sequence[str]) -> Contexts:
+    """Tokenizes texts, and splits contexts into windows that fit into a row with their question."""
+    tokens = preprocessor.tokenize_with_offsets(contexts)
+    windows = preprocessor.windows((preprocessor.tokenize(questions), [each.ids for each in tokens]))
+    before = 1 + preprocessor.pair_format.between + np.array([*map(len, windows.segments[0])], np.int64)
+    return Contexts(windows, most_context(windows), tokens, before)

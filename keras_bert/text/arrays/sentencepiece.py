@@ -31,14 +31,9 @@ _LONGEST = 64  # characters that a table replaces: NFKC's keys have at most 18
 
 
 class SentencePieceSpans:
-    """Finds the spans of a text's tokens, which are those of `SentencePieceTokenizer`, in characters.
+    """Finds the spans of a text's tokens, which are those of `SentencePieceTokenizer`, in characters."""
 
-    Args:
-        arguments: those of `SentencePieceTokenizer`, from its files.
-        vocabulary: the tokens; the index is the id.
-        added: the tokens that are split off the text first.
-        unk_token_id: the id of unknown text.
-    """
+    # `added` are tokens that are split off the text first.
 
     def __init__(
         self, arguments: Mapping[str, Any], vocabulary: Sequence[str], added: Sequence[str], unk_token_id: int
@@ -83,10 +78,7 @@ class SentencePieceSpans:
         return spans
 
     def _place(self, text: str, origins: Sequence[int], ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yields the span, before normalization, of each token of a normalized text, until they cover it.
-
-        A token that is not there, because the library has normalized the text in another way, has an empty span.
-        """
+        """Yields each token's span before normalization, empty if the library has normalized it otherwise."""
         place, in_bytes = 0, 0
         pieces = [*map(self._vocabulary.__getitem__, ids), ""]
         for index, (piece, following) in zip(ids, pairwise(pieces), strict=True):
@@ -107,11 +99,9 @@ class SentencePieceSpans:
             yield origins[begin], origins[place]
 
     def _prepare(self, text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-        """Normalizes a text as the family does before SentencePiece; see `CompatibilityNormalizer`.
-
-        Returns it, and for each of its characters, and its end, the character of `text` that it comes from, and where
-        the character before it ends. A character that is removed belongs to the one before it.
-        """
+        """Normalizes a text as the family does before SentencePiece; see `CompatibilityNormalizer`."""
+        # Returns it, and for each of its characters, and its end, the character of `text` that it comes from, and where
+        # the character before it ends. A character that is removed belongs to the one before it.
         marked = re.sub("``|''", f'"{_SECOND_QUOTE}', text) if self._usage.as_transformers else text
         if _ASCII.fullmatch(marked):
             return marked.lower() if self._lowercase else marked, range(len(text) + 1), range(len(text) + 1)
@@ -133,14 +123,9 @@ class SentencePieceSpans:
         if self._strips:
             if not as_transformers and re.match(f"[{ODD_SPACES}\x85]", char):
                 return "  " if char == "\x85" else " "
-            is_mark = _is_any_mark if as_transformers else unicodedata.combining
+            is_mark = (lambda char: unicodedata.category(char)[0] == "M") if as_transformers else unicodedata.combining
             char = "".join(each for each in unicodedata.normalize("NFKD", char) if not is_mark(each))
         return "".join(map(str.lower, char)) if self._lowercase else char
-
-
-def _is_any_mark(char: str) -> bool:
-    """Whether a character is a mark of any kind."""
-    return unicodedata.category(char).startswith("M")
 
 
 class SentencePieceNormalizer:

@@ -40,11 +40,7 @@ class ArrayTokenizer:
 
     Args:
         content: a `tokenizer.json`, which may find special tokens in texts only with `special_tokens_in_text`.
-        vocabulary: the tokens; the index is the id.
-        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
         other_special_tokens: further tokens that stand for no text.
-        pair_format: the format of a packed pair of texts.
-        special_tokens_in_text: whether to recognize special tokens in the text.
         settings: other arguments of the tokenizer in the graph.
 
     Attributes:
@@ -88,12 +84,7 @@ class ArrayTokenizer:
         return [each.ids for each in self._encode(texts, self._encode_batch)]
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[Tokens]:
-        """Turns texts into ids and the span of each token, in characters.
-
-        `text[start:end]` is the text of the token in the original string, without the space before it; the characters
-        that it touches, if it begins or ends within one. Spans are those of `Tokenizer.tokenize_with_offsets`, which
-        counts bytes.
-        """
+        """Turns texts into ids and each token's span, as `Tokenizer.tokenize_with_offsets`, but in characters."""
         return [Tokens(ids, *self._spans(text, ids)) for text, ids in zip(texts, self.tokenize(texts), strict=True)]
 
     def tokenize_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:

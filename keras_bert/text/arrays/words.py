@@ -22,26 +22,15 @@ KIND_LETTERS = {"L": LETTER, "W": SPACE, "S": SIGN, "I": IDEOGRAPH, "M": MARK}
 
 @functools.cache
 def corpus_kinds() -> np.ndarray:
-    """Reads the kind of each character of planes 0 to 3, int8 `[0x40000]`, the same in every version of Unicode.
-
-    Marks are accents, joiners and colours of emoji, which are of the kind before them; signs are punctuation and
-    symbols; other characters than these, white space and ideographs are letters.
-    """
+    """Reads the kind of each character of planes 0 to 3, int8 `[0x40000]`, the same in every version of Unicode."""
+    # Marks are accents, joiners and colours of emoji, which are of the kind before them; signs are punctuation and
+    # symbols; other characters than these, white space and ideographs are letters.
     runs = re.findall(r"(\d+)(\w)", KINDS_FILE.read_text(encoding="ascii"))
     return np.repeat(np.array([KIND_LETTERS[kind] for _, kind in runs], np.int8), [int(length) for length, _ in runs])
 
 
 def find_words(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """Finds the words of texts as `words.find_words` does: the start and the end of each, in characters.
-
-    Raises:
-        ValueError: a text has a lone surrogate.
-
-    Example:
-        >>> text = "Zoë (Paris)... 😀"
-        >>> [text[start:end] for start, end in find_words([text])[0]]
-        ['Zoë', '(', 'Paris', ')', '...', '😀']
-    """
+    """Finds the words as `words.find_words`: starts, ends, in characters. Raises ValueError for lone surrogates."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     try:
         chars = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)

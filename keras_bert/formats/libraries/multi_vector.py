@@ -23,22 +23,8 @@ import numpy as np
 from keras_bert import files
 from keras_bert.choices import check_choice
 from keras_bert.formats.hugging_face import COLBERT, CONFIG
-from keras_bert.formats.sentence_transformers import (
-    DENSE_ACTIVATIONS,
-    KNOWN,
-    LENGTH,
-    MODULES,
-    PROMPTS,
-    WEIGHTS,
-    kind_of,
-    read_dense,
-    read_options,
-    read_transformer,
-    refuse_without_modules,
-    transformer_file,
-    weights_of_dense,
-    write_dense,
-)
+from keras_bert.formats.libraries import modules
+from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, WEIGHTS, read_options
 from keras_bert.presets import PresetFiles
 
 STANFORD = "artifact.metadata"
@@ -111,17 +97,17 @@ def read_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     if not preset.has(MODULES, preset.home):
         return {"kernel_0": _read_linear(preset).T}
     folders = [preset.home / folder for kind, folder in _modules_of(preset) if kind == "Dense"]
-    layers = [weights_of_dense(preset, folder) for folder in folders]
+    layers = [modules.weights_of_dense(preset, folder) for folder in folders]
     return {f"{name}_{number}": each for number, layer in enumerate(layers) for name, each in layer.items()}
 
 
 def _read_modules(preset: PresetFiles) -> MultiVectorSettings:
     path = preset.home / PROMPTS
-    known = {*KNOWN[PROMPTS], *_PYLATE}
+    known = {*modules.KNOWN_OF_MODEL, *_PYLATE}
     model = read_options(preset, path, _MODEL, known, _FIXED_MODEL)
     folders: dict[str, Path] = {kind: preset.home / folder for kind, folder in _modules_of(preset)}
-    max_length = read_transformer(preset, _TRANSFORMER)
-    transformer = preset.json_if_there(transformer_file(preset).name, _TRANSFORMER)
+    max_length = modules.read_transformer(preset, _TRANSFORMER)
+    transformer = preset.json_if_there(modules.transformer_file(preset).name, _TRANSFORMER)
     is_pylate = "MultiVectorMask" not in folders
     if "Normalize" in folders:
         read_options(preset, folders["Normalize"] / CONFIG, dict, _ON_TOKENS, _ON_TOKENS)
@@ -136,7 +122,9 @@ def _read_modules(preset: PresetFiles) -> MultiVectorSettings:
     query_length = transformer.get("query_length") or model.get("query_length")
     if expansion is not None:
         check_choice(
-            f"{transformer_file(preset)}: the strategy of query_expansion", expansion["strategy"], ("fixed", "min")
+            f"{modules.transformer_file(preset)}: the strategy of query_expansion",
+            expansion["strategy"],
+            ("fixed", "min"),
         )
         length = expansion["length"]
         query_length = length if expansion["strategy"] == "fixed" else query_length and max(query_length, length)
@@ -157,24 +145,18 @@ def _read_modules(preset: PresetFiles) -> MultiVectorSettings:
 
 def _modules_of(preset: PresetFiles) -> list[tuple[str, str]]:
     """Lists the kind and the folder of each module."""
-    refuse_without_modules(preset)
-    path = preset.home / MODULES
-    modules = preset.json(MODULES, [{"type": str, "path": str}], preset.home)
-    kinds = [kind_of(module["type"]).removeprefix("pylate.models.Dense.") for module in modules]
-    if not _CHAIN.fullmatch(",".join(kinds)):
+    found = preset.once(modules.read) or []
+    if not _CHAIN.fullmatch(",".join(kind for kind, _ in found)):
         raise ValueError(
-            f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are Transformer, any number of Dense, "
-            "MultiVectorMask, Normalize and HierarchicalTokenPooling, in this order"
+            f"{preset.home / MODULES} asks for {', '.join(kind for kind, _ in found) or 'nothing'}; supported are "
+            "Transformer, any number of Dense, MultiVectorMask, Normalize and HierarchicalTokenPooling, in this order"
         )
-    for module in modules[1:]:
-        if not re.fullmatch(r"[\w-]+", module["path"]):
-            raise ValueError(f"{path}: the path {module['path']!r} is not supported")
-    return [(kind, module["path"]) for kind, module in zip(kinds, modules, strict=True)]
+    return found
 
 
 def _read_dense(preset: PresetFiles, folder: Path) -> dict[str, Any]:
     use_residual = bool(preset.json(CONFIG, {"use_residual": (bool, None)}, folder).get("use_residual"))
-    return {**read_dense(preset, folder, _ON_TOKENS), "use_residual": use_residual}
+    return {**modules.read_dense(preset, folder, _ON_TOKENS), "use_residual": use_residual}
 
 
 def _expansion_of(model: Mapping[str, Any], transformer: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -222,7 +204,7 @@ def _read_stanford(preset: PresetFiles) -> MultiVectorSettings:
     units = len(_read_linear(preset))
     return MultiVectorSettings(
         True,
-        metadata.get("doc_maxlen") or read_transformer(preset),
+        metadata.get("doc_maxlen") or modules.read_transformer(preset),
         [{"units": units, "activation": "linear", "use_bias": False, "use_residual": False}],
         prompts={
             "query": f"{metadata.get('query_token_id') or '[unused0]'} ",
@@ -244,10 +226,8 @@ def _read_linear(preset: PresetFiles) -> np.ndarray:
 
 
 def marker_of(prompt: str, tokenizer: Any) -> str:
-    """Finds the token of the vocabulary with which a prompt begins, such as "[Q] " or "[unused0]"; "": with text.
-
-    In texts, such a token may be text: it is not found there. `tokenizer` is one, or a preprocessor.
-    """
+    """Finds the token of the vocabulary with which a prompt begins, such as "[Q] " or "[unused0]"; "": with text."""
+    # In texts, such a token may be text: it is not found there. `tokenizer` is one, or a preprocessor.
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
     first = prompt.split(None, 1)[0] if prompt.strip() and not prompt[0].isspace() else ""
     for token in filter(None, (prompt, f"{first} ", first)):
@@ -266,7 +246,7 @@ def checked_dense(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             raise ValueError(
                 f"dense has {layer!r:.80}; expected a dict of units, activation, use_bias and use_residual"
             )
-        check_choice("the activation of dense", values["activation"], DENSE_ACTIVATIONS)
+        check_choice("the activation of dense", values["activation"], modules.DENSE_ACTIVATIONS)
         layers.append(values)
     return layers
 
@@ -276,25 +256,14 @@ def write(
 ) -> list[str]:
     """Writes the files by which `MultiVectorEncoder(directory)` computes the same vectors. Returns their names."""
     markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
-    layers = settings.dense or []
-    pooling, expansion = settings.token_pooling, settings.query_expansion
+    layers, pooling, expansion = settings.dense or [], settings.token_pooling, settings.query_expansion
     kinds = ["Transformer", *["Dense"] * len(layers), "MultiVectorMask", *["Normalize"] * settings.normalize]
     kinds += ["HierarchicalTokenPooling"] * (pooling is not None)
-    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
-    for path in paths[1:]:
-        files.refuse_link(directory / path)
-    types = {
-        **dict.fromkeys(("Transformer", "Dense", "Normalize"), "sentence_transformers.base.modules"),
-        **dict.fromkeys(
-            ("MultiVectorMask", "HierarchicalTokenPooling"), "sentence_transformers.multi_vector_encoder.modules"
-        ),
-    }
-    of_kind = dict(zip(kinds, paths, strict=True))
-    values: dict[str, Any] = {
-        MODULES: [
-            {"idx": number, "name": str(number), "path": path, "type": f"{types[kind]}.{kind}"}
-            for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-        ],
+    packages = dict.fromkeys(kinds, "multi_vector_encoder") | dict.fromkeys(
+        ("Transformer", "Dense", "Normalize"), "base"
+    )
+    types = [f"sentence_transformers.{packages[kind]}.modules.{kind}" for kind in kinds]
+    values: dict[str, object] = {
         LENGTH: {
             "max_seq_length": settings.max_length,
             "do_lower_case": False,
@@ -311,32 +280,24 @@ def write(
             # Other libraries put prompts before texts, and find the tokens there if they are told so in this way.
             **{f"{kind}_prefix": marker for kind, marker in markers.items() if marker},
         },
-        f"{of_kind['MultiVectorMask']}/{CONFIG}": {
+        "MultiVectorMask": {
             "skiplist_words": settings.skipped_tokens or [],
             "skiplist_tasks": _FIXED_TASKS,
             "keep_only_token_ids": None,
         },
     }
     if settings.normalize:
-        values[f"{of_kind['Normalize']}/{CONFIG}"] = _ON_TOKENS
+        values["Normalize"] = _ON_TOKENS
     if pooling is not None:
-        values[f"{of_kind['HierarchicalTokenPooling']}/{CONFIG}"] = {
+        values["HierarchicalTokenPooling"] = {
             "pool_factor": pooling["factor"],
             "num_protected_tokens": pooling["protected"],
             "normalize_embeddings": pooling["normalize"],
             "tasks": _FIXED_TASKS,
         }
-    written = [*values]
+    dense = []
     for number, layer in enumerate(layers):
-        own = {
-            name: weights[f"{name}_{number}"]
-            for name in ("kernel", "bias", "residual")
-            if f"{name}_{number}" in weights
-        }
-        folder = paths[1 + number]
-        write_dense(
-            directory / folder, layer, own, **_ON_TOKENS, **({"use_residual": True} if layer["use_residual"] else {})
-        )
-        written += [f"{folder}/{CONFIG}", f"{folder}/model.safetensors"]
-    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
-    return written
+        names = (name for name in ("kernel", "bias", "residual") if f"{name}_{number}" in weights)
+        more = {**_ON_TOKENS, **({"use_residual": True} if layer["use_residual"] else {})}
+        dense.append((layer, {name: weights[f"{name}_{number}"] for name in names}, more))
+    return modules.write(directory, types, values, dense)

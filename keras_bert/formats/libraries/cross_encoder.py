@@ -16,14 +16,8 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
-from keras_bert.formats.sentence_transformers import (
-    LENGTH,
-    MODULES,
-    PROMPTS,
-    check_other_kind,
-    find_max_length,
-    kind_of,
-)
+from keras_bert.formats.libraries import modules
+from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.presets import PresetFiles
 
@@ -60,7 +54,7 @@ def read(preset: PresetFiles) -> CrossEncoderSettings:
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
         _check_modules(preset)
-        check_other_kind(preset, "sequence-classification", "scores")
+        modules.check_other_kind(preset, "sequence-classification", "scores")
     declared = [
         (PROMPTS, settings.get("activation_fn") if is_newest else None),
         (CONFIG, (config.get(_SECTION) or {}).get("activation_fn")),
@@ -70,7 +64,8 @@ def read(preset: PresetFiles) -> CrossEncoderSettings:
     if name not in _SPELLINGS:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
     is_declared = is_newest or any(name for _, name in declared)
-    return CrossEncoderSettings(is_declared, _SPELLINGS[name], find_max_length(directory, transformer, tokenizer))
+    max_length = modules.find_max_length(directory, transformer, tokenizer)
+    return CrossEncoderSettings(is_declared, _SPELLINGS[name], max_length)
 
 
 def entries(activation: str) -> dict[str, object]:
@@ -85,8 +80,7 @@ def write_length(directory: Path, length: int) -> None:
 
 
 def _check_modules(preset: PresetFiles) -> None:
-    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
-    kinds = [kind_of(module["type"]) for module in modules]
-    if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
-        path = preset.directory / MODULES
-        raise ValueError(f"{path} asks for {', '.join(kinds)}; only Transformer is supported, in the same directory")
+    found = preset.once(modules.read) or []
+    if [kind for kind, _ in found] not in ([], ["Transformer"]) or any(folder for _, folder in found):
+        kinds, path = ", ".join(kind for kind, _ in found), preset.home / MODULES
+        raise ValueError(f"{path} asks for {kinds}; only Transformer is supported, in the same directory")

@@ -20,26 +20,14 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats.families.table import check_fixed_values, warn_of_unknown
-from keras_bert.formats.sentence_transformers import (
-    FIRST,
-    LENGTH,
-    MODULES,
-    PROMPTS,
-    ROUTER,
-    WEIGHTS,
-    check_other_kind,
-    find_max_length,
-    kind_of,
-    read_options,
-    refuse_without_modules,
-)
+from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.libraries import modules
+from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, ROUTER, WEIGHTS, kind_of, read_options
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.presets import PresetFiles
 
-_POOLING = "1_SpladePooling/config.json"
 QUERIES = "query_0_SparseStaticEmbedding"  # the folder of the table and its tokenizer
 _ROUTED_POOLING = "document_1_SpladePooling/config.json"
 ACTIVATIONS = ("relu", "log1p_relu")
@@ -75,11 +63,11 @@ def read(preset: PresetFiles) -> SparseSettings:
     directory = preset.directory
     length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    max_length = find_max_length(directory, length, tokenizer)
+    max_length = modules.find_max_length(directory, length, tokenizer)
     folders = _read_modules(preset)
     if folders is None:
         return SparseSettings(False, max_length)
-    check_other_kind(preset, "fill-mask", "token_embeddings", _FIXED_SETTINGS)
+    modules.check_other_kind(preset, "fill-mask", "token_embeddings", _FIXED_SETTINGS)
     if "SparseStaticEmbedding" in folders:
         _check_queries(preset, folders["SparseStaticEmbedding"])
     path = files.find(preset.home / folders["SpladePooling"], "config.json")
@@ -111,19 +99,18 @@ def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
 
 def _read_modules(preset: PresetFiles) -> dict[str, str] | None:
     """Maps the kind of each module, but the Transformer, to its folder. None: the files declare no SparseEncoder."""
-    path = preset.home / MODULES
-    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
-    kinds = [kind_of(module["type"]) for module in modules]
-    if kinds == ["Router"] and not modules[0]["path"]:
+    found = preset.once(modules.read) or []
+    kinds, folders = [kind for kind, _ in found], [folder for _, folder in found]
+    if kinds == ["Router"] and folders == [""]:
         return _read_router(preset)
-    if kinds in _CHAINS and not modules[0]["path"] and re.fullmatch(r"[\w-]+", modules[1]["path"]):
-        return {"SpladePooling": modules[1]["path"]}
-    refuse_without_modules(preset)
-    if kinds in ([], ["Transformer"]) or any(kinds[: len(first)] == first for first in FIRST):  # of another kind
+    if kinds in _CHAINS and not folders[0] and re.fullmatch(r"[\w-]+", folders[1]):
+        return {"SpladePooling": folders[1]}
+    if kinds in ([], ["Transformer"]) or any(kinds[: len(first)] == first for first in modules.FIRST):  # another kind
         return None
     raise ValueError(
-        f"{path} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the same directory, and "
-        "SpladePooling, in a directory there; or a Router to these and, for queries, SparseStaticEmbedding"
+        f"{preset.home / MODULES} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the "
+        "same directory, and SpladePooling, in a directory there; or a Router to these and, for queries, "
+        "SparseStaticEmbedding"
     )
 
 
@@ -170,7 +157,7 @@ def _without_lengths(path: Path) -> dict[str, Any]:
 def write(directory: Path, settings: SparseSettings, query_weights: np.ndarray | None = None) -> list[str]:
     """Writes the files by which `SparseEncoder(directory)` computes the same vectors. Returns their names."""
     pooling = {"pooling_strategy": settings.pooling, "activation_function": settings.activation}
-    kinds = {"": "MLMTransformer", "1_SpladePooling": "SpladePooling"}
+    kinds = ["MLMTransformer", "SpladePooling"]
     values: dict[str, object] = {
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
         PROMPTS: {
@@ -181,9 +168,9 @@ def write(directory: Path, settings: SparseSettings, query_weights: np.ndarray |
         },
     }
     if query_weights is None:
-        values[_POOLING] = pooling
+        values["SpladePooling"] = pooling
     else:
-        kinds = {"": "Router"}
+        kinds = ["Router"]
         routes = {"query": [QUERIES], "document": ["", "document_1_SpladePooling"]}
         names = [name for route in routes.values() for name in route]
         types = {name: f"{_PACKAGE}.{name.rpartition('_')[2] or 'MLMTransformer'}" for name in names}
@@ -192,9 +179,5 @@ def write(directory: Path, settings: SparseSettings, query_weights: np.ndarray |
         values |= {_ROUTED_POOLING: pooling, f"{QUERIES}/config.json": {"frozen": True}}
         path = directory / QUERIES / "model.safetensors"
         write_safetensors(path, {"weight": query_weights.shape}, [("weight", query_weights)])
-    values[MODULES] = [
-        {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
-        for i, (path, kind) in enumerate(kinds.items())
-    ]
-    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
-    return [*values, *([] if query_weights is None else [f"{QUERIES}/*"])]  # the tokenizer is there, too
+    written = modules.write(directory, [f"{_PACKAGE}.{kind}" for kind in kinds], values)
+    return [*written, *([] if query_weights is None else [f"{QUERIES}/*"])]  # the tokenizer is there, too

@@ -17,10 +17,7 @@ _DEFAULT_LENGTH, _ANY_LENGTH = 512, 1_000_000  # in tokens; the first is model2v
 
 
 def config_of(preset: PresetFiles, is_static: bool) -> dict[str, Any] | None:
-    """Makes the content of a `config.json` that these files lack. None: they are of another model, or lack nothing.
-
-    `is_static` is whether `modules.json` begins with a StaticEmbedding.
-    """
+    """Makes a `config.json` that these files lack; None: they lack none. `is_static`: of a StaticEmbedding."""
     try:
         values = preset.json_if_there("config.json")
     except (OSError, ValueError):
