@@ -12,15 +12,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files, precisions
+from keras_bert import files
 from keras_bert.counted import counted, listed
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding.file_embedding import compute_digest
-from keras_bert.search import database, filters, neighbours
+from keras_bert.search import database, filters, neighbours, representations
 from keras_bert.search.database import Database, Row, Settings
-from keras_bert.search.neighbours import Neighbours
-from keras_bert.search.search_model import encoder_of
 
 
 def build_index(
@@ -77,9 +75,6 @@ def build_index(
         >>> build_index(folder / "pets.txt", folder / "index")
         {'texts': 3, 'encoded': 3, 'truncated': 0}
     """
-    neighbours.import_faiss()  # raises
-    if stored not in (None, *precisions.INDEXES):
-        raise ValueError(f"stored is {stored!r}; expected {' or '.join(precisions.INDEXES)}")
     directory = Path(directory)
     corpus_rows = read_corpus(corpus, text_column, skip_bad)
     if not corpus_rows:
@@ -90,10 +85,11 @@ def build_index(
     rows = {row.key: row for row in (Row.of(each, text_column) for each in corpus_rows)}
     with contextlib.suppress(FileNotFoundError), database.reading(directory, may_be_old=True):
         pass  # raises before the model is loaded
-    from keras_bert.tasks.registry import load_to_compare
-
-    model = load_to_compare(preset)
-    digest, encode = compute_digest(model), encoder_of(model, "document", batch_tokens)
+    kind = representations.of_model(preset)
+    if stored not in (None, *kind.STORED):
+        raise ValueError(f"stored is {stored!r}; expected {' or '.join(kind.STORED)} for this model")
+    model = kind.load(preset)
+    digest, encode = compute_digest(model), kind.documents(model, batch_tokens)
     counts = Counter(encoded=0, truncated=0)
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:
         while True:  # until a transaction begins in which all texts have vectors, whatever another process changes
@@ -115,8 +111,8 @@ def build_index(
             )
         if add and id_column and old_ids:
             leaving = index.choose({id_column: [row.columns(text_column)[id_column] for row in new]}).tolist()
-        stored = stored or (old.stored if old else "float32")
-        settings = Settings(preset_handle, digest, text_column, stored, model.vector_size)
+        stored = stored or (old.stored if old else kind.STORED[0])
+        settings = Settings(preset_handle, digest, text_column, stored, kind.width(model))
         _change(index, directory, settings, leaving, new)
         return {"texts": len(index), **counts}
 
@@ -148,7 +144,6 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         >>> remove_rows(folder / "index", {"id": 8})
         1
     """
-    neighbours.import_faiss()  # raises
     directory = Path(directory)
     with database.reading(directory, may_be_old=True):
         pass  # raises before the directory is locked
@@ -182,8 +177,8 @@ def _change(index: Database, directory: Path, settings: Settings, leaving: list[
     else:
         settings = settings._replace(version=secrets.randbits(60))
         index.execute("DELETE FROM vectors WHERE id NOT IN (SELECT vector FROM rows)")
-        base = Neighbours.open(directory, old, mapped=False) if old and not leaving else None
-        neighbours.make_neighbours(index, settings, base).write(directory, settings.version)
+        kind = representations.of_index(index, settings)
+        kind.update(index, directory, settings, old, leaving, len(new))
     index.write_settings(settings)
     index.execute("COMMIT")
     with contextlib.suppress(sqlite3.OperationalError):  # another process writes, and will remove them

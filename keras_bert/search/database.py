@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from keras_bert import files, precisions
+from keras_bert import files
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, missing_column_error
 from keras_bert.progress import progress_bar
@@ -68,7 +68,7 @@ class Settings(NamedTuple):
     preset: str  # the handle of the model
     model: str  # its digest
     text_column: str
-    stored: str  # how the nearest neighbours hold vectors, "float32" or "int8"
+    stored: str  # how a search holds vectors: one of `Representation.STORED`
     width: int  # of a vector
     version: int = 0  # a number drawn for each change
 
@@ -137,7 +137,7 @@ class Database:
         if (row := self.execute(_SETTINGS).fetchone()) is None:
             return None
         kinds = (str, str, str, str, int, int)
-        if not all(map(isinstance, row, kinds)) or Settings(*row).stored not in precisions.INDEXES:
+        if not all(map(isinstance, row, kinds)):
             raise damaged_error(self.path, f"settings {row}")
         return Settings(*row)
 
@@ -169,10 +169,13 @@ class Database:
     def encode(
         self,
         texts: Mapping[bytes, str],
-        encode: Callable[[list[str]], tuple[np.ndarray, int]],
+        encode: Callable[[list[str]], tuple[Iterable[np.ndarray], int]],
         progress: bool | None = None,
     ) -> dict[str, int]:
-        """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`."""
+        """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`.
+
+        A vector may be any array of float32.
+        """
         present = self._vector_ids()
         new_keys = [key for key in texts if key not in present]
         total_truncated = 0
@@ -180,7 +183,7 @@ class Database:
             for first in range(0, len(new_keys), TEXTS_AT_A_TIME):
                 keys = new_keys[first : first + TEXTS_AT_A_TIME]
                 vectors, truncated = encode([texts[key] for key in keys])
-                contents = [vector.tobytes() for vector in np.asarray(vectors, "<f4")]
+                contents = [np.asarray(vector, "<f4").tobytes() for vector in vectors]
                 entries = zip(keys, contents, map(zlib.crc32, contents), strict=True)
                 self.execute("BEGIN")
                 self.executemany("INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)", entries)
@@ -192,14 +195,18 @@ class Database:
     def vectors(self, keys: Iterable[bytes], width: int) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
         ids, select = self._vector_ids(), "SELECT vector, checksum FROM vectors WHERE id = ?"
-        return self._join((self.execute(select, (ids[key],)).fetchone() for key in keys), width)
+        return self._join([self._checked(*self.execute(select, (ids[key],)).fetchone()) for key in keys], width)
 
     def vectors_of_rows(self, width: int, first: int = 0) -> Iterator[np.ndarray]:
         """Yields the vectors of the rows from the one with the number `first`, float32 `[some rows, width]`."""
+        return (self._join(contents, width) for contents in self.contents_of_rows(first))
+
+    def contents_of_rows(self, first: int = 0) -> Iterator[list[bytes]]:
+        """Yields the vectors of the rows from the one with the number `first`, some at a time, as bytes."""
         select = "SELECT vectors.vector, checksum FROM rows JOIN vectors ON vectors.id = rows.vector"
         found = self.execute(f"{select} ORDER BY rows.id LIMIT -1 OFFSET ?", (first,))
         while entries := found.fetchmany(TEXTS_AT_A_TIME):
-            yield self._join(entries, width)
+            yield list(itertools.starmap(self._checked, entries))
 
     def has_vectors(self, keys: Iterable[bytes]) -> bool:
         """Checks whether all these texts have vectors."""
@@ -208,12 +215,14 @@ class Database:
     def _vector_ids(self) -> dict[bytes, int]:
         return dict(self.execute("SELECT key, id FROM vectors"))
 
-    def _join(self, entries: Iterable[Any], width: int) -> np.ndarray:
-        contents = []
-        for content, checksum in entries:
-            if not isinstance(content, bytes) or len(content) != 4 * width or zlib.crc32(content) != checksum:
-                raise damaged_error(self.path, "a vector has changed")
-            contents.append(content)
+    def _checked(self, content: object, checksum: object) -> bytes:
+        if not isinstance(content, bytes) or len(content) % 4 or zlib.crc32(content) != checksum:
+            raise damaged_error(self.path, "a vector has changed")
+        return content
+
+    def _join(self, contents: list[bytes], width: int) -> np.ndarray:
+        if any(len(content) != 4 * width for content in contents):
+            raise damaged_error(self.path, "a vector has changed")
         return np.frombuffer(b"".join(contents), "<f4").reshape(-1, width)
 
     # -- Rows.

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert.data.beir import RetrievalData, read_beir
 from keras_bert.extras import import_extra
-from keras_bert.formats import Preset, saved
+from keras_bert.search import representations
 from keras_bert.search.building import build_index
 from keras_bert.search.text_index import TextIndex
 
@@ -78,7 +78,7 @@ def evaluate_retrieval(
     import_extra("pytrec_eval", "pytrec-eval-terrier", "search")
     if not isinstance(collection, RetrievalData):
         collection = read_beir(collection, split)
-    if compare := _OF_TOKENS.get(task := _task_of(preset)):
+    if compare := _OF_TOKENS.get(task := representations.task_of(preset)):
         if hybrid or reranker is not None or directory is not None:
             raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for sentence encoders")
         from keras_bert.tasks.registry import load_as
@@ -101,13 +101,6 @@ def measure(run: Run, relevance: Mapping[str, Mapping[str, int]]) -> dict[str, f
     values = {name: np.array([each[trec] for each in by_query]) for name, trec in _TREC.items()}
     values["mrr@10"] = np.where(values["mrr@10"] > 1 / 11, values["mrr@10"], 0)  # trec_eval looks at all ranks
     return {name: float(each.sum() / len(relevance)) for name, each in values.items()}
-
-
-def _task_of(preset: str | Path) -> str:
-    from keras_bert.engines.loading import export_in, task_of_export
-
-    with Preset.open(preset) as opened:
-        return saved.task_of(opened) if export_in(opened) is None else task_of_export(opened) or ""
 
 
 def _run_of_index(

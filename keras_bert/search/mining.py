@@ -14,8 +14,8 @@ from keras_bert.counted import counted
 from keras_bert.embedding.file_embedding import compute_digest
 from keras_bert.progress import progress_bar, step
 from keras_bert.search import database, neighbours
+from keras_bert.search.dense_vectors import encoder_of
 from keras_bert.search.neighbours import Neighbours
-from keras_bert.search.search_model import encoder_of
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker

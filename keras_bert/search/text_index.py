@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.embedding.file_embedding import compute_digest
-from keras_bert.search import database, neighbours
+from keras_bert.search import database, representations
 from keras_bert.search.database import Database, Settings
-from keras_bert.search.neighbours import Neighbours, make_neighbours
-from keras_bert.search.search_model import find_prompt
+from keras_bert.search.representations import Representation
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -66,15 +65,12 @@ class TextIndex:
     """
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
-        from keras_bert.tasks.registry import load_to_compare
-
-        neighbours.import_faiss()  # raises
         self._directory, self._lock = Path(directory), threading.Lock()
         self._state: _State | None = None
         with self._reading(whole=True) as (_, state):
-            settings = state.settings
+            settings, self._kind = state.settings, type(state.kept)
         preset = settings.preset if preset is None else preset
-        self._model = load_to_compare(preset)
+        self._model = self._kind.load(preset)
         if compute_digest(self._model) != settings.model:
             raise ValueError(
                 f"{preset} is not the model that made {directory}, which is {settings.preset}; use that model, or "
@@ -89,7 +85,7 @@ class TextIndex:
     def is_exact(self) -> bool:
         """Whether a search compares a query with all texts."""
         with self._reading() as (_, state):
-            return state.neighbours.is_exact
+            return state.kept.is_exact
 
     @overload
     def search(
@@ -156,17 +152,17 @@ class TextIndex:
         if blank := [number for number, each in enumerate(queries, start=1) if not each.strip()]:
             raise ValueError("query is empty" if is_one else f"query {blank[0]} is empty")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
-        vectors = self._model.encode(queries, progress=False, prompt=find_prompt(self._model, "query"))
+        encoded = self._kind.queries(self._model, queries)
         hits: list[list[Hit]] = []
         with self._reading() as (index, state):
             among = None if where is None else np.flatnonzero(np.isin(state.ids, index.choose(where)))
             wanted = max(count, _CANDIDATES) if hybrid else count
-            found = zip(*state.neighbours.nearest(vectors, wanted, among), strict=True)
-            for query, vector, (products, numbers) in zip(queries, vectors, found, strict=True):
+            found = state.kept.nearest(index, encoded, wanted, among)
+            for query, vector, (products, numbers) in zip(queries, encoded, found, strict=True):
                 if hybrid:
                     by_words = state.rank_by_words(index, query, among)[:wanted]
                     numbers = _merge(numbers[numbers >= 0].tolist(), by_words.tolist())[:count]
-                    products = state.neighbours.vectors(numbers) @ vector
+                    products = state.kept.products(index, vector, numbers)
                 hits.append([])
                 for product, number in zip(products.tolist(), numbers, strict=True):
                     if number >= 0:
@@ -192,29 +188,23 @@ class TextIndex:
                         raise ValueError(
                             f"{self._directory} is now an index of the model {settings.preset}; open it again"
                         )
-                    self._state = _State(settings, *index.ids_and_words(), self._open_neighbours(index, settings))
+                    ids, words = index.ids_and_words()
+                    kind = representations.of_index(index, settings)
+                    self._state = _State(settings, ids, words, kind.open(index, self._directory, settings, ids))
                 state = self._state
-            if len(state.ids) != len(state.neighbours):
+            if len(state.ids) != len(state.kept):
                 raise database.damaged_error(index.path, "its rows and vectors differ in number")
             yield index, state
-
-    def _open_neighbours(self, index: Database, settings: Settings) -> Neighbours:
-        if (found := Neighbours.open(self._directory, settings)) is None:
-            found = make_neighbours(index, settings)
-            with contextlib.suppress(OSError):  # then each process makes its own
-                found.write(self._directory, settings.version)
-                found = Neighbours.open(self._directory, settings) or found
-        return found
 
 
 @dataclass(frozen=True)
 class _State:
-    """A version of an index: the ids of its rows, by the numbers of their vectors."""
+    """A version of an index: the ids of its rows, by their numbers, and what it keeps of them."""
 
     settings: Settings
     ids: np.ndarray  # rising
     words: np.ndarray  # the numbers of words in their texts
-    neighbours: Neighbours
+    kept: Representation
 
     def rank_by_words(self, index: Database, query: str, among: np.ndarray | None) -> np.ndarray:
         """Finds the numbers of rows, maybe only those `among`, with words of a query, the highest BM25 first."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from keras_bert import tasks
-from keras_bert.search import TextIndex, building, text_index
+from keras_bert.search import TextIndex, building, representations, text_index
 
 ROWS, CHANGED = 120, 40  # rows of a state; the first of them change in each
 
@@ -33,6 +33,7 @@ def use_quick_model(patch):
         encode_counted=lambda texts, **_: (encode(texts), 0),
     )
     patch(tasks, "BertSentenceEncoder", SimpleNamespace(to_compare=lambda preset: model))
+    patch(representations, "task_of", lambda preset: "BertSentenceEncoder")
     for module in (building, text_index):
         patch(module, "compute_digest", lambda model: "digest")
 
