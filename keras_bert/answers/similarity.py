@@ -94,7 +94,7 @@ class VectorAnswers(Answers[TextVectors]):
         shape = () if labels is None else scores_of(labels).shape
         size = shape[-1] if len(shape) > 1 else 1  # of a better model's vectors
         rows = list(zip(*columns, strict=True))[: 2 if labels is None else None]  # a search needs no more
-        return [TextVectors(row, np.ones((len(row), size), np.float32)) for row in rows]
+        return [TextVectors(row, [*np.ones((len(row), size), np.float32)]) for row in rows]
 
     def _measure_search(self, answers: Sequence[TextVectors], columns: Sequence[Any]) -> dict[str, float]:
         found = VectorAnswers(self.similarity)._search(answers, at=(1, 10))  # without the corpus

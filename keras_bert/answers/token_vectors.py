@@ -141,10 +141,25 @@ class MultiVectorEncoder(ComparedEncoder):
         check_choice("kind", kind, KINDS)
         is_one, texts = one_or_many(text)
         rows = self._rows[kind](texts, batch_tokens, progress, self._text_before(kind), kind=kind)
-        vectors = [row[row[:, -1] > 0, :-1] for row in rows]
-        if kind == "document" and self.token_pooling is not None:
-            vectors = [pool_tokens(each, **self.token_pooling) for each in vectors]
+        vectors = self._of_tokens(rows, kind)
         return vectors[0] if is_one else vectors
+
+    def _of_tokens(self, rows: list[np.ndarray], kind: str) -> list[np.ndarray]:
+        """Selects the vectors of the tokens that count, and pools those of documents."""
+        vectors = [row[row[:, -1] > 0, :-1] for row in rows]
+        if kind == "query" or self.token_pooling is None:
+            return vectors
+        return [pool_tokens(each, **self.token_pooling) for each in vectors]
+
+    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[list[np.ndarray], int]:
+        """Encodes documents as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
+
+        Returns:
+            float32 `[tokens, vector_size]` of each text, and the number of truncated texts.
+        """
+        before = self._text_before("document")
+        rows, truncated = self._rows["document"].counted(texts, batch_tokens, False, before, kind="document")
+        return self._of_tokens(rows, "document"), truncated
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> list[np.ndarray]:
         return self.encode(texts, progress=progress, kind="document" if number else "query")
@@ -247,7 +262,7 @@ class MultiVectorEncoder(ComparedEncoder):
         return ranked[0] if is_one else ranked
 
 
-def max_similarities(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray], mean: bool) -> np.ndarray:
+def max_similarities(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray], mean: bool = False) -> np.ndarray:
     """Compares queries with documents by MaxSim, or its mean: `[tokens, size]` of each -> `[queries, documents]`."""
     scores = np.full((len(queries), len(documents)), NO_TOKENS, np.float32)
     counts = np.array([len(each) for each in documents])

@@ -174,7 +174,7 @@ class Database:
     ) -> dict[str, int]:
         """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`.
 
-        A vector may be any array of float32.
+        A vector may be any array of float32 or float16.
         """
         present = self._vector_ids()
         new_keys = [key for key in texts if key not in present]
@@ -183,7 +183,9 @@ class Database:
             for first in range(0, len(new_keys), TEXTS_AT_A_TIME):
                 keys = new_keys[first : first + TEXTS_AT_A_TIME]
                 vectors, truncated = encode([texts[key] for key in keys])
-                contents = [np.asarray(vector, "<f4").tobytes() for vector in vectors]
+                contents = [
+                    np.asarray(each, "<f2" if each.dtype == np.float16 else "<f4").tobytes() for each in vectors
+                ]
                 entries = zip(keys, contents, map(zlib.crc32, contents), strict=True)
                 self.execute("BEGIN")
                 self.executemany("INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)", entries)
@@ -208,6 +210,11 @@ class Database:
         while entries := found.fetchmany(TEXTS_AT_A_TIME):
             yield list(itertools.starmap(self._checked, entries))
 
+    def contents_of(self, ids: Iterable[int]) -> Iterator[bytes]:
+        """Yields the vectors of the rows with these ids, as bytes."""
+        select = "SELECT vectors.vector, checksum FROM rows JOIN vectors ON vectors.id = rows.vector WHERE rows.id = ?"
+        return (self._checked(*(self.execute(select, (each,)).fetchone() or (None, None))) for each in ids)
+
     def has_vectors(self, keys: Iterable[bytes]) -> bool:
         """Checks whether all these texts have vectors."""
         return self._vector_ids().keys() >= set(keys)
@@ -216,7 +223,7 @@ class Database:
         return dict(self.execute("SELECT key, id FROM vectors"))
 
     def _checked(self, content: object, checksum: object) -> bytes:
-        if not isinstance(content, bytes) or len(content) % 4 or zlib.crc32(content) != checksum:
+        if not isinstance(content, bytes) or len(content) % 2 or zlib.crc32(content) != checksum:
             raise damaged_error(self.path, "a vector has changed")
         return content
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert.data.beir import RetrievalData, read_beir
+from keras_bert.engines.loading import task_of
 from keras_bert.extras import import_extra
-from keras_bert.search import representations
 from keras_bert.search.building import build_index
+from keras_bert.search.representations import REPRESENTATIONS
 from keras_bert.search.text_index import TextIndex
 
 if TYPE_CHECKING:
-    from keras_bert.answers.token_vectors import MultiVectorEncoder
     from keras_bert.answers.tokens import SparseEncoder
     from keras_bert.tasks import BertReranker
 
 _DEPTH = 100  # documents of each query that are measured
-_DOCUMENTS_AT_A_TIME = 1000  # whose tokens' vectors are in memory
 _TREC = {"ndcg@10": "ndcg_cut_10", "mrr@10": "recip_rank", "recall@100": "recall_100", "map@100": "map_cut_100"}
 MEASURES = tuple(_TREC)
 Run = dict[str, dict[str, float]]  # scores of the documents found, by query and document
@@ -46,8 +43,8 @@ def evaluate_retrieval(
 
     Each query searches the whole corpus, and its 100 best documents are measured by trec_eval, as the tables of BEIR
     are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A sentence encoder
-    searches an index, like `TextIndex`. Weights of tokens (`BertSparseEncoder`) and vectors of tokens
-    (`BertMultiVectorEncoder`) are compared with all documents.
+    and a `BertMultiVectorEncoder` search an index, like `TextIndex`. Weights of tokens (`BertSparseEncoder`) are
+    compared with all documents.
 
     Args:
         collection: a directory in BEIR's layout, or what `keras_bert.data.read_beir` returns.
@@ -63,7 +60,7 @@ def evaluate_retrieval(
 
     Raises:
         FileNotFoundError: as `read_beir` and `build_index`.
-        ValueError: as these, or weights or vectors of tokens get an argument of an index.
+        ValueError: as these, or weights of tokens get an argument of an index.
         ImportError: `pip install 'keras-bert-models[search]'`.
 
     Example:
@@ -78,9 +75,9 @@ def evaluate_retrieval(
     import_extra("pytrec_eval", "pytrec-eval-terrier", "search")
     if not isinstance(collection, RetrievalData):
         collection = read_beir(collection, split)
-    if compare := _OF_TOKENS.get(task := representations.task_of(preset)):
+    if compare := _OF_TOKENS.get(task := task_of(preset, (*REPRESENTATIONS, *_OF_TOKENS))):
         if hybrid or reranker is not None or directory is not None:
-            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for sentence encoders")
+            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for vectors")
         from keras_bert.tasks.registry import load_as
 
         run = compare(collection, load_as(task, preset), batch_tokens, progress)
@@ -144,23 +141,7 @@ def _run_of_weights(collection: RetrievalData, model: SparseEncoder, batch_token
     return run
 
 
-def _run_of_token_vectors(
-    collection: RetrievalData, model: MultiVectorEncoder, batch_tokens: int, progress: bool | None
-) -> Run:
-    ids, queries = list(collection.documents), model.encode_query(collection.queries.values(), batch_tokens, progress)
-    found: list[list[tuple[str, float]]] = [[] for _ in queries]
-    for first in range(0, len(ids), _DOCUMENTS_AT_A_TIME):
-        part = ids[first : first + _DOCUMENTS_AT_A_TIME]
-        vectors = model.encode_document([collection.documents[each] for each in part], batch_tokens, progress)
-        for best, scores in zip(found, model.similarity(queries, vectors).tolist(), strict=True):
-            best[:] = heapq.nlargest(_DEPTH + 1, [*best, *zip(part, scores, strict=True)], key=itemgetter(1))
-    return {query: _best(best, query) for query, best in zip(collection.queries, found, strict=True)}
-
-
-_OF_TOKENS: dict[str, Callable[..., Run]] = {
-    "BertSparseEncoder": _run_of_weights,
-    "BertMultiVectorEncoder": _run_of_token_vectors,
-}
+_OF_TOKENS: dict[str, Callable[..., Run]] = {"BertSparseEncoder": _run_of_weights}
 
 
 def _best(found: Iterable[tuple[str, float]], query: str) -> dict[str, Any]:

@@ -193,9 +193,10 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
             if new or settings.vector_size:
                 new["dense"] = [{"units": settings.vector_size or 128}]
             model = cls.from_preset(opened, sequence_length=settings.sequence_length, **new)
-        loss: Any = settings.loss and getattr(sentence_losses, SENTENCE_LOSSES[settings.loss])
-        scale = [model.kind.scale] if loss and issubclass(loss, MultipleNegativesRankingLoss) else []
-        return model, {"loss": loss and loss(*scale), "mini_batch_size": settings.mini_batch_size}
+        loss = settings.loss and getattr(sentence_losses, SENTENCE_LOSSES[settings.loss])()
+        if isinstance(loss, MultipleNegativesRankingLoss):
+            loss.scale = model.kind.scale
+        return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if isinstance(inputs, tuple | list):
