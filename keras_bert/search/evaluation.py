@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import json
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -21,7 +20,6 @@ from keras_bert.search.text_index import TextIndex
 
 if TYPE_CHECKING:
     from keras_bert.answers.token_vectors import MultiVectorEncoder
-    from keras_bert.answers.tokens import SparseEncoder
     from keras_bert.tasks import BertReranker
 
 _DEPTH = 100  # documents of each query that are measured
@@ -45,9 +43,8 @@ def evaluate_retrieval(
     """Measures how well a model finds the documents that answer a query, on a test collection such as BEIR's.
 
     Each query searches the whole corpus, and its 100 best documents are measured by trec_eval, as the tables of BEIR
-    are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A sentence encoder
-    searches an index, like `TextIndex`. Weights of tokens (`BertSparseEncoder`) and vectors of tokens
-    (`BertMultiVectorEncoder`) are compared with all documents.
+    are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A model
+    searches an index, like `TextIndex`. Vectors of tokens (`BertMultiVectorEncoder`) are compared with all documents.
 
     Args:
         collection: a directory in BEIR's layout, or what `keras_bert.data.read_beir` returns.
@@ -63,7 +60,7 @@ def evaluate_retrieval(
 
     Raises:
         FileNotFoundError: as `read_beir` and `build_index`.
-        ValueError: as these, or weights or vectors of tokens get an argument of an index.
+        ValueError: as these, or vectors of tokens get an argument of an index.
         ImportError: `pip install 'keras-bert-models[search]'`.
 
     Example:
@@ -80,7 +77,7 @@ def evaluate_retrieval(
         collection = read_beir(collection, split)
     if compare := _OF_TOKENS.get(task := representations.task_of(preset)):
         if hybrid or reranker is not None or directory is not None:
-            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for sentence encoders")
+            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for other models")
         from keras_bert.tasks.registry import load_as
 
         run = compare(collection, load_as(task, preset), batch_tokens, progress)
@@ -124,26 +121,6 @@ def _run_of_index(
     return run
 
 
-def _run_of_weights(collection: RetrievalData, model: SparseEncoder, batch_tokens: int, progress: bool | None) -> Run:
-    ids = list(collection.documents)
-    weights = model.encode(collection.documents.values(), batch_tokens=batch_tokens, progress=progress)
-    lists: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for number, tokens in enumerate(weights):
-        for token, weight in tokens.items():
-            lists[token].append((number, weight))
-    postings = {token: tuple(np.array(each).T) for token, each in lists.items()}
-    run: Run = {}
-    for query, tokens in zip(collection.queries, model.encode_query(collection.queries.values()), strict=True):
-        scores = np.zeros(len(ids))
-        for token, weight in tokens.items():
-            if token in postings:
-                numbers, document_weights = postings[token]
-                scores[numbers.astype(int)] += weight * document_weights
-        best = np.argsort(-scores, kind="stable")[: _DEPTH + 1]
-        run[query] = _best(((ids[number], float(scores[number])) for number in best if scores[number] > 0), query)
-    return run
-
-
 def _run_of_token_vectors(
     collection: RetrievalData, model: MultiVectorEncoder, batch_tokens: int, progress: bool | None
 ) -> Run:
@@ -158,7 +135,6 @@ def _run_of_token_vectors(
 
 
 _OF_TOKENS: dict[str, Callable[..., Run]] = {
-    "BertSparseEncoder": _run_of_weights,
     "BertMultiVectorEncoder": _run_of_token_vectors,
 }
 

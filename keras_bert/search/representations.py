@@ -12,6 +12,7 @@ from keras_bert.formats import Preset, saved
 from keras_bert.search import database
 from keras_bert.search.database import Database, Settings
 from keras_bert.search.dense_vectors import DenseVectors
+from keras_bert.search.postings import Postings
 
 
 class Representation(Protocol):
@@ -79,7 +80,7 @@ class Representation(Protocol):
 
 
 # By the class of the model, as its files declare it; any other model is taken as a sentence encoder.
-REPRESENTATIONS: dict[str, type[Representation]] = {"BertSentenceEncoder": DenseVectors}
+REPRESENTATIONS: dict[str, type[Representation]] = {"BertSentenceEncoder": DenseVectors, "BertSparseEncoder": Postings}
 
 
 def of_model(preset: str | Path) -> type[Representation]:
