@@ -60,7 +60,7 @@ def test_a_changed_index_finds_what_loops_find(sparse, sentences, tmp_path, monk
     def check():
         query = "good film music"
         expected = by_loops(model, query, list(rows.values()))
-        assert 0 < len(expected)
+        assert len(expected) > 0
         hits = opened.search(query, top_k=100)
         assert found(hits) == pytest.approx(dict(expected), rel=1e-5)
         assert [hit["text"] for hit in hits[:5]] == [text for text, _ in expected[:5]]
