@@ -132,6 +132,20 @@ Example:
     Task(
         "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',
         "sentence-similarity", "MultiVectorEncoder", asked='keras-bert encode "a text" --preset {}',
+        command="embed-tokens",
+        help=f"""\
+Train a vector for each token (ColBERT) on pairs, triplets or texts with scores: {TABLES}.
+
+Queries and texts are compared by MaxSim. A model without such vectors gets a new layer for them. Without scores, a
+query learns to find its positive among all positives and negatives of a batch. Scores are those of a better model,
+such as a reranker's logits, for the positive and for each negative.
+
+\b
+Example:
+  $ keras-bert finetune embed-tokens --train qa.jsonl --query-column question --positive-column context \\
+      --output my-colbert
+""",
+        files=task_files.TokenVectorFiles,
     ),
 )
 # fmt: on
