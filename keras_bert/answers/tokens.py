@@ -315,9 +315,13 @@ class SparseEncoder(Answerer):
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
-        rows = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        weights = self._by_token([row[row[:, 1] > 0] for row in rows])
+        weights = self._by_token(_not_0(self._by_length(texts, batch_tokens, progress, top_k=top_k)))
         return weights[0] if is_one else weights
+
+    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[list[np.ndarray], int]:
+        """Computes ids and weights of tokens, float32 `[tokens, 2]` per text, and counts the truncated texts."""
+        rows, truncated = self._by_length.counted(texts, batch_tokens, False, top_k=None)
+        return _not_0(rows), truncated
 
     @overload
     def encode_query(self, text: str, top_k: int | None = None) -> dict[str, float]: ...
@@ -337,12 +341,17 @@ class SparseEncoder(Answerer):
             >>> model.encode_query("a film")
             {'a': 1.0, 'film': 1.0}
         """
-        table = self.query_table
-        if table is None:
-            return self.encode(text, top_k)
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
+        weights = self._by_token(self.query_rows(list(texts), top_k))
+        return weights[0] if is_one else weights
+
+    def query_rows(self, texts: list[str], top_k: int | None = None) -> list[np.ndarray]:
+        """Computes ids and weights of the tokens of queries, float32 `[tokens, 2]` each; see `encode_query`."""
+        table = self.query_table
+        if table is None:
+            return _not_0(self._by_length(texts, 1024, top_k=top_k))
         segments, longest = self._query_ids(texts), self.preprocessor.longest
         if truncated := sum(len(ids) > longest for ids in segments):
             warnings.warn(f"queries truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)
@@ -352,13 +361,17 @@ class SparseEncoder(Answerer):
             ids = ids[table[ids] != 0]
             ids = ids[np.argsort(-table[ids], kind="stable")][:top_k]
             rows.append(np.stack([ids.astype(np.float32), table[ids]], axis=-1))
-        weights = self._by_token(rows)
-        return weights[0] if is_one else weights
+        return rows
 
     def _by_token(self, rows: list[np.ndarray]) -> list[dict[str, float]]:
         """Converts ids and weights, float32 `[tokens, 2]` per text, to dicts from token to weight."""
         tokens = self.token_texts.texts
         return [{tokens[int(i)]: weight for i, weight in row.tolist()} for row in rows]
+
+
+def _not_0(rows: list[np.ndarray]) -> list[np.ndarray]:
+    """Keeps the weights of texts, float32 `[tokens, 2]` each, that are not 0."""
+    return [row[row[:, 1] > 0] for row in rows]
 
 
 def _check_masks(preprocessor: Any, texts: list[str], counts: list[int]) -> None:

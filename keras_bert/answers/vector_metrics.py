@@ -72,13 +72,13 @@ def retrieval(
     chunk_size = max(1, _SCORES // len(corpus))
     for start in range(0, len(queries), chunk_size):
         for row, scores in enumerate(compare(queries[start : start + chunk_size], corpus), start):
-            best = _best_indices(scores, max(at))
+            best = best_indices(scores, max(at))
             hits[row, : len(best)] = np.isin(best, list(relevant[row]))
     counts = np.array([len(set(rows)) for rows in relevant])
     return {name: value for k in at for name, value in _measures_at(hits[:, :k], counts, k).items()}
 
 
-def _best_indices(scores: np.ndarray, count: int) -> np.ndarray:
+def best_indices(scores: np.ndarray, count: int) -> np.ndarray:
     """Finds the indices of the highest scores, highest first; of equal scores, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     candidates = np.flatnonzero(scores >= lowest)

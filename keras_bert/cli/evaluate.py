@@ -14,8 +14,7 @@ A sentence encoder is measured on --query-column and --positive-column: each que
 all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
 
 On a directory in BEIR's layout, the queries search the whole corpus: nDCG@10, MRR@10, recall@100 and MAP@100, by
-trec_eval. A sentence encoder makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
-Weights or vectors of tokens are compared with all documents.
+trec_eval. The model makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
 
 A masked language model is measured on text, as `pretrain --eval` does: FILE is text in UTF-8, or a directory of .txt
 files. The masks are the same in every call. Each measure has its baseline: the best model that ignores the text.

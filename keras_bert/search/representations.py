@@ -12,6 +12,7 @@ from keras_bert.engines.loading import task_of
 from keras_bert.search import database
 from keras_bert.search.database import Database, Settings
 from keras_bert.search.dense_vectors import DenseVectors
+from keras_bert.search.postings import Postings
 from keras_bert.search.token_vectors import TokenVectors
 
 
@@ -82,6 +83,7 @@ class Representation(Protocol):
 # By the class of the model, as its files declare it; any other model is taken as a sentence encoder.
 REPRESENTATIONS: dict[str, type[Representation]] = {
     "BertSentenceEncoder": DenseVectors,
+    "BertSparseEncoder": Postings,
     "BertMultiVectorEncoder": TokenVectors,
 }
 
