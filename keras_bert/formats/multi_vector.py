@@ -275,68 +275,66 @@ def write(
     directory: Path, settings: MultiVectorSettings, weights: Mapping[str, np.ndarray], tokenizer: Any
 ) -> list[str]:
     """Writes the files by which `MultiVectorEncoder(directory)` computes the same vectors. Returns their names."""
-    markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
-    layers = settings.dense or []
-    pooling, expansion = settings.token_pooling, settings.query_expansion
-    kinds = ["Transformer", *["Dense"] * len(layers), "MultiVectorMask", *["Normalize"] * settings.normalize]
-    kinds += ["HierarchicalTokenPooling"] * (pooling is not None)
-    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
+    modules = _modules_of_settings(settings)
+    paths = ["", *(f"{number}_{kind}" for number, (kind, _) in enumerate(modules) if number)]
     for path in paths[1:]:
         files.refuse_link(directory / path)
-    types = {
-        **dict.fromkeys(("Transformer", "Dense", "Normalize"), "sentence_transformers.base.modules"),
-        **dict.fromkeys(
-            ("MultiVectorMask", "HierarchicalTokenPooling"), "sentence_transformers.multi_vector_encoder.modules"
-        ),
-    }
-    of_kind = dict(zip(kinds, paths, strict=True))
-    values: dict[str, Any] = {
-        MODULES: [
-            {"idx": number, "name": str(number), "path": path, "type": f"{types[kind]}.{kind}"}
-            for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-        ],
-        LENGTH: {
-            "max_seq_length": settings.max_length,
-            "do_lower_case": False,
-            "document_length": settings.max_length,
-            "query_length": settings.query_length,
-            "query_expansion": expansion
-            and {"strategy": "fixed" if settings.query_length == expansion["length"] else "min", **expansion},
-        },
-        PROMPTS: {
-            "model_type": "MultiVectorEncoder",
-            "prompts": {"query": "", "document": "", **settings.prompts},
-            "default_prompt_name": None,
-            "similarity_fn_name": "meanmaxsim" if settings.mean_maxsim else "maxsim",
-            # Other libraries put prompts before texts, and find the tokens there if they are told so in this way.
-            **{f"{kind}_prefix": marker for kind, marker in markers.items() if marker},
-        },
-        f"{of_kind['MultiVectorMask']}/{CONFIG}": {
-            "skiplist_words": settings.skipped_tokens or [],
-            "skiplist_tasks": _FIXED_TASKS,
-            "keep_only_token_ids": None,
-        },
-    }
-    if settings.normalize:
-        values[f"{of_kind['Normalize']}/{CONFIG}"] = _ON_TOKENS
-    if pooling is not None:
-        values[f"{of_kind['HierarchicalTokenPooling']}/{CONFIG}"] = {
-            "pool_factor": pooling["factor"],
-            "num_protected_tokens": pooling["protected"],
-            "normalize_embeddings": pooling["normalize"],
-            "tasks": _FIXED_TASKS,
-        }
+    values = {MODULES: [], LENGTH: _lengths(settings), PROMPTS: _model_settings(settings, tokenizer)}
     written = [*values]
-    for number, layer in enumerate(layers):
-        own = {
-            name: weights[f"{name}_{number}"]
-            for name in ("kernel", "bias", "residual")
-            if f"{name}_{number}" in weights
-        }
-        folder = paths[1 + number]
-        write_dense(
-            directory / folder, layer, own, **_ON_TOKENS, **({"use_residual": True} if layer["use_residual"] else {})
-        )
-        written += [f"{folder}/{CONFIG}", f"{folder}/model.safetensors"]
+    for number, (path, (kind, config)) in enumerate(zip(paths, modules, strict=True)):
+        package = f"sentence_transformers.{_PACKAGES.get(kind, 'base')}.modules"
+        values[MODULES].append({"idx": number, "name": str(number), "path": path, "type": f"{package}.{kind}"})
+        if kind == "Dense":
+            names = {name: f"{name}_{number - 1}" for name in ("kernel", "bias", "residual")}  # 0: the Transformer
+            own = {name: weights[each] for name, each in names.items() if each in weights}
+            residual = {"use_residual": True} if config["use_residual"] else {}
+            write_dense(directory / path, config, own, **_ON_TOKENS, **residual)
+            written.append(f"{path}/model.safetensors")
+        elif config:
+            values[f"{path}/{CONFIG}"] = config
+        written += [f"{path}/{CONFIG}"] * bool(config)
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     return written
+
+
+_PACKAGES: dict[str, str] = dict.fromkeys(("MultiVectorMask", "HierarchicalTokenPooling"), "multi_vector_encoder")
+
+
+def _modules_of_settings(settings: MultiVectorSettings) -> list[tuple[str, dict[str, Any]]]:
+    """Lists the kind and the configuration of each module to write."""
+    skipped = settings.skipped_tokens or []
+    mask = {"skiplist_words": skipped, "skiplist_tasks": _FIXED_TASKS, "keep_only_token_ids": None}
+    modules = [("Transformer", {}), *(("Dense", layer) for layer in settings.dense or []), ("MultiVectorMask", mask)]
+    if settings.normalize:
+        modules.append(("Normalize", _ON_TOKENS))
+    if (pooling := settings.token_pooling) is not None:
+        config = {"pool_factor": pooling["factor"], "num_protected_tokens": pooling["protected"]}
+        config |= {"normalize_embeddings": pooling["normalize"], "tasks": _FIXED_TASKS}
+        modules.append(("HierarchicalTokenPooling", config))
+    return modules
+
+
+def _lengths(settings: MultiVectorSettings) -> dict[str, Any]:
+    expansion = settings.query_expansion
+    if expansion is not None:
+        is_fixed = settings.query_length == expansion["length"]
+        expansion = {"strategy": "fixed" if is_fixed else "min", **expansion}
+    return {
+        "max_seq_length": settings.max_length,
+        "do_lower_case": False,
+        "document_length": settings.max_length,
+        "query_length": settings.query_length,
+        "query_expansion": expansion,
+    }
+
+
+def _model_settings(settings: MultiVectorSettings, tokenizer: Any) -> dict[str, Any]:
+    markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
+    return {
+        "model_type": "MultiVectorEncoder",
+        "prompts": {"query": "", "document": "", **settings.prompts},
+        "default_prompt_name": None,
+        "similarity_fn_name": "meanmaxsim" if settings.mean_maxsim else "maxsim",
+        # Other libraries put prompts before texts, and find the tokens there if they are told so in this way.
+        **{f"{kind}_prefix": marker for kind, marker in markers.items() if marker},
+    }
