@@ -127,7 +127,20 @@ Example:
     ),
     Task(
         "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
-        "SparseEncoder",
+        "SparseEncoder", command="embed-sparse",
+        help=f"""\
+Train weights of tokens (SPLADE) on pairs, triplets or texts with scores: {TABLES}.
+
+The model starts from a masked language model. It learns to rank by dot products, and to give few tokens a weight:
+FLOPS adds to the loss, and its weights grow over the first third of the run. Scores of a positive and negatives are
+those of a better model, such as a reranker's logits. With --query-table, only documents need the network.
+
+\b
+Example:
+  $ keras-bert finetune embed-sparse --train qa.jsonl --query-column question --positive-column context \\
+      --preset bert-books --output my-splade
+""",
+        files=task_files.SparseFiles,
     ),
     Task(
         "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',

@@ -13,7 +13,10 @@ from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k, columns_of, one_or_many
+from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
 from keras_bert.text.arguments import SPACES, list_of_str
+
+_QUERIES_AT_A_TIME = 256  # to compare with documents
 
 
 class FilledAnswers(Answers[Mapping[str, object]]):
@@ -53,8 +56,30 @@ class NextSentenceAnswers(Answers[float]):
         return {"probability": float(answer)}
 
 
-class WeightAnswers(Answers[dict[str, float]]):
-    """No labels; an answer is the weights of a text's tokens."""
+def dot_products(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray]) -> np.ndarray:
+    """Computes the dot products of ids with weights, `[tokens, 2]` each -> float32 `[queries, documents]`."""
+    products = np.zeros((len(queries), len(documents)), np.float32)
+    for first in range(0, len(queries), _QUERIES_AT_A_TIME):
+        some = queries[first : first + _QUERIES_AT_A_TIME]
+        ids = np.unique(np.concatenate([query[:, 0] for query in some]))
+        weights = np.zeros((len(ids), len(some)), np.float32)
+        for number, query in enumerate(some):
+            weights[np.searchsorted(ids, query[:, 0]), number] = query[:, 1]
+        for number, document in enumerate(documents):
+            shared = document[np.isin(document[:, 0], ids)]
+            products[first : first + len(some), number] = shared[:, 1] @ weights[np.searchsorted(ids, shared[:, 0])]
+    return products
+
+
+class WeightAnswers(VectorAnswers):
+    """The weights of the tokens of rows, float32 `[tokens, 2]` of each text: ids and weights, compared by products."""
+
+    def __init__(self) -> None:
+        super().__init__(dot_products)
+
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
+        rows = super().right_answers(columns, labels)
+        return [TextVectors(texts, [np.ones((1, 2), np.float32)] * len(texts)) for texts, _ in rows]
 
     def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
         return {"weights": answer}
@@ -257,7 +282,7 @@ class NextSentenceScorer(Answerer):
         return _as_probabilities(self._by_length(pairs, 1024, progress)).tolist()
 
 
-class SparseEncoder(Answerer):
+class SparseEncoder(ComparedEncoder):
     """What encodes texts as weights of tokens."""
 
     VERB = "encode"
@@ -347,11 +372,16 @@ class SparseEncoder(Answerer):
         weights = self._by_token(self.query_rows(list(texts), top_k))
         return weights[0] if is_one else weights
 
-    def query_rows(self, texts: list[str], top_k: int | None = None) -> list[np.ndarray]:
+    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> list[np.ndarray]:
+        if number == 0:
+            return self.query_rows(list(texts), progress=progress)
+        return _not_0(self._by_length(texts, 1024, progress, top_k=None))
+
+    def query_rows(self, texts: list[str], top_k: int | None = None, progress: bool | None = None) -> list[np.ndarray]:
         """Computes ids and weights of the tokens of queries, float32 `[tokens, 2]` each; see `encode_query`."""
         table = self.query_table
         if table is None:
-            return _not_0(self._by_length(texts, 1024, top_k=top_k))
+            return _not_0(self._by_length(texts, 1024, progress, top_k=top_k))
         segments, longest = self._query_ids(texts), self.preprocessor.longest
         if truncated := sum(len(ids) > longest for ids in segments):
             warnings.warn(f"queries truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)

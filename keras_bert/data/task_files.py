@@ -290,6 +290,12 @@ class ComparedFiles(TableFiles):
         "scores for the positive and for each negative",
         option="score_column",
     )
+    loss: str | None = _setting(
+        None,
+        "The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
+        "multiple_negatives_ranking",
+        tuple(SENTENCE_LOSSES),
+    )
     mini_batch_size: int | None = _setting(
         None, "Compute N texts at a time: a large --batch-size with the memory of a small one", metavar="N", least=1
     )
@@ -301,6 +307,11 @@ class ComparedFiles(TableFiles):
             raise ValueError(
                 f"got columns of scores: {scores}, but texts: {texts}, in positive_column and negative_columns"
             )
+
+    @property
+    def chosen_loss(self) -> str:
+        by_scores = "margin_mse" if self.negative_columns else "cosent"
+        return self.loss or (by_scores if self.score_columns else "multiple_negatives_ranking")
 
     @property
     def texts(self) -> dict[str, Column]:
@@ -327,15 +338,21 @@ class EmbedFiles(ComparedFiles):
     positive_prompt: str | None = _setting(
         None, "The name of the model's prompt for positives and negatives", metavar="NAME"
     )
-    loss: str | None = _setting(
-        None,
-        "The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
-        "multiple_negatives_ranking",
-        tuple(SENTENCE_LOSSES),
-    )
     matryoshka_dims: Sequence[int] = _setting(
         (), "Train vectors that can be truncated to each of these sizes, such as 384,128", metavar="N,..."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseFiles(ComparedFiles):
+    """What a sparse encoder learns from, as `ComparedFiles`."""
+
+    document_weight: float = _setting(
+        3e-5, "The weight of FLOPS, which makes texts sparse, for all but queries", metavar="X", least=0
+    )
+    query_weight: float = _setting(5e-5, "The weight of FLOPS for queries", metavar="X", least=0)
+    query_table: bool = _setting(False, "Queries get their weights from a table, without the network")
+    train_query_table: bool = _setting(False, "Train the weights of this table, too; else they stay")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,9 +140,7 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
     def to_train(cls, settings: EmbedFiles, preset: str | Path, examples: Examples) -> ToTrain:
         prompts = (settings.query_prompt, settings.positive_prompt)
         arguments: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
-        score_loss = "margin_mse" if settings.negative_columns else "cosent"
-        default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
-        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.loss or default_loss])()
+        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.chosen_loss])()
         if settings.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
             arguments["matryoshka_dimensions"] = settings.matryoshka_dims

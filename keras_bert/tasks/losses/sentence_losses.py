@@ -21,7 +21,7 @@ Loss                            Columns of texts                        Labels
 `VectorMSELoss`                 one or more                             a better model's vectors
 ==============================  ======================================  =====================================
 
-`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later.
+`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later; `SpladeLoss`, for sparse ones.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         scale: the factor of the cosines; 1 / temperature. For vectors of tokens, whose MaxSim is a sum, take 1.
         symmetric: whether half of the loss is the cross-entropy of finding each positive's anchor among all anchors
             (Günther et al. 2023, "Jina Embeddings 2", section 5), as in `MultipleNegativesSymmetricRankingLoss`.
+        normalize: whether vectors are compared by their cosine; else by their dot product.
 
     Call arguments:
         y_true: `[batch, columns]`, an id for each text; equal texts have equal ids, see `text_numbers`. They mask
@@ -135,20 +136,26 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
     """
 
     def __init__(
-        self, scale: float = 20.0, symmetric: bool = False, name: str = "multiple_negatives_ranking", **kwargs: Any
+        self,
+        scale: float = 20.0,
+        symmetric: bool = False,
+        name: str = "multiple_negatives_ranking",
+        normalize: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a number above 0")
         self.scale = scale
         self.symmetric = symmetric
+        self.normalize = normalize
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         losses = self._compute_losses(all_gather(y_true), all_gather(y_pred))
         return local_rows(losses, ops.shape(y_pred)[0])
 
     def _compute_losses(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        columns = columns_of_vectors(y_pred, 2, None, may_be_tokens=True)
+        columns = columns_of_vectors(y_pred, 2, None, self.normalize, may_be_tokens=True)
         anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
         scores = self.scale * _all_scores(anchors, candidates)
         is_positive = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
@@ -167,7 +174,8 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         return not np.all(is_positive | ops.convert_to_numpy(_mark_excluded(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, object]:
-        return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
+        names = ("scale", "symmetric", "normalize")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -565,8 +573,25 @@ class VectorMSELoss(keras.losses.Loss):
         return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))
 
 
+class _AroundLoss(keras.losses.Loss):
+    """A loss that computes another one, `loss`."""
+
+    loss: keras.losses.Loss
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Checks a batch as the wrapped loss does."""
+        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
+
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MatryoshkaLoss(keras.losses.Loss):
+class MatryoshkaLoss(_AroundLoss):
     """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
     Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning.
@@ -619,17 +644,73 @@ class MatryoshkaLoss(keras.losses.Loss):
         losses = (weight * self.loss.call(y_true, part) for weight, part in zip(self.weights, parts, strict=True))
         return sum(losses)
 
-    def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks a batch as the wrapped loss does."""
-        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "dims": self.dims, "weights": self.weights}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SpladeLoss(_AroundLoss):
+    """A loss of sparse vectors, plus the weighted FLOPS of queries and of all other texts, which makes them sparse.
+
+    Use it to train a `BertSparseEncoder`. FLOPS is `sum_j (mean_i w_ij)^2` over the tokens j and the texts i of the
+    global batch: tokens that many texts have cost most (Paria et al. 2020, "Minimizing FLOPs to Learn Efficient Sparse
+    Representations"). Its weights grow from 0 with the square of the number of updates, so that the model first learns
+    to rank: Formal et al. 2021, "SPLADE v2", sections 2 and 3.3. With larger weights, texts have fewer tokens.
+
+    Args:
+        loss: a loss of this module. A search compares dot products, so take those, such as `MarginMSELoss()` or
+            `MultipleNegativesRankingLoss(1.0, normalize=False)`.
+        document_weight, query_weight: the highest weights of FLOPS.
+        ramp_updates: the number of updates until they are reached. By default a third of those of the learning rate's
+            schedule, which `fine_tune` sets; without such a schedule, 0.
+
+    Call arguments:
+        y_true: as the loss takes it.
+        y_pred: vectors `[batch, columns, size]`, queries first.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+        >>> base = MultipleNegativesRankingLoss(1.0, normalize=False)
+        >>> float(SpladeLoss(base, 2.0, 0.0)(ops.zeros([2]), vectors) - base(ops.zeros([2]), vectors))
+        1.0
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        document_weight: float = 3e-5,
+        query_weight: float = 5e-5,
+        ramp_updates: int | None = None,
+        name: str = "splade",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if not all(0 <= each < float("inf") for each in (document_weight, query_weight, ramp_updates or 0)):
+            raise ValueError(f"{document_weight=}, {query_weight=}, {ramp_updates=}; expected 0 or more of each")
+        self.loss, self.document_weight, self.query_weight = loss, document_weight, query_weight
+        self.ramp_updates, self._optimizer, self._ramp = ramp_updates, None, 0
+
+    def follow(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Lets the weights of FLOPS grow with the updates of an optimizer; `compile` of a model calls this."""
+        self._optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        updates = getattr(getattr(self._optimizer, "schedule", None), "total_steps", 0)
+        self._ramp = updates // 3 if self.ramp_updates is None else self.ramp_updates
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        queries, *documents = columns_of_vectors(all_gather(y_pred), 2, None, normalize=False)
+        flops = self.query_weight * _flops(queries) + self.document_weight * _flops(ops.concatenate(documents))
+        if self._ramp:
+            updates = ops.cast(self._optimizer.iterations, "float32")
+            flops = flops * ops.square(ops.minimum(updates / self._ramp, 1.0))
+        return self.loss.call(y_true, y_pred) + flops
 
     def get_config(self) -> dict[str, object]:
-        loss = keras.saving.serialize_keras_object(self.loss)
-        return {**super().get_config(), "loss": loss, "dims": self.dims, "weights": self.weights}
+        names = ("document_weight", "query_weight", "ramp_updates")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MatryoshkaLoss:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+def _flops(vectors: Tensor) -> Tensor:
+    return ops.sum(ops.square(ops.mean(vectors, axis=0)))
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.
