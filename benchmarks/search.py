@@ -3,11 +3,14 @@
 python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
 python benchmarks/search.py index [--texts 100000]
 python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000]
+python benchmarks/search.py tokens [--pairs 512] [--rounds 3] [--max-length 64] [--texts 500] [--queries 300]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
 neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
-for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. The data lies in
+for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. `tokens`: a vector for
+each token is learned from questions of SQuAD and their paragraphs, here and by sentence-transformers, from the same
+weights and pairs, once for each of --rounds seeds; then both are measured on other paragraphs. The data lies in
 ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
@@ -36,10 +39,13 @@ import numpy as np
 from _finetune_tasks import TASKS, some
 from _measure import DATA, MINILM, heading, interleave, need, options, parse, ratios, run, table
 
-from keras_bert import BertReranker
+from keras_bert import BertMultiVectorEncoder, BertReranker
+from keras_bert.answers.token_vectors import KINDS
+from keras_bert.data import RetrievalData
 from keras_bert.pretraining.corpus import documents, parts_of
-from keras_bert.search import TextIndex
+from keras_bert.search import TextIndex, evaluate_retrieval
 from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours, import_faiss
+from keras_bert.training import fine_tune
 
 
 class Speed(NamedTuple):
@@ -200,9 +206,64 @@ def retrieval(arguments: argparse.Namespace) -> None:
             table(["", *columns], rows)
 
 
+_RATE = 1e-4  # of learning
+_BATCH = 16
+
+
+def tokens(arguments: argparse.Namespace) -> None:
+    found: dict[str, list[float]] = {"before": [], "keras_bert": [], "sentence-transformers": []}
+    documents, judged = squad_collection(arguments.data)
+    judged = judged[:: max(1, len(judged) // arguments.queries)][: arguments.queries]
+    chosen = {text: documents[text] for text in dict.fromkeys([*(text for _, text in judged), *documents])}
+    documents = dict(list(chosen.items())[: arguments.texts])
+    queries = {f"q{number}": query for number, (query, _) in enumerate(judged)}
+    relevance = {f"q{number}": {documents[text]: 1} for number, (_, text) in enumerate(judged)}
+    collection = RetrievalData({name: text for text, name in documents.items()}, queries, relevance)
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(arguments.rounds):
+            keras.utils.set_random_seed(seed)
+            pairs = TASKS["squad"].read(arguments.data, "train").x
+            rows = np.random.default_rng(seed).permutation(len(pairs[0]))[: arguments.pairs].tolist()
+            columns = tuple([column[row] for row in rows] for column in pairs)
+            new = {"dense": [{"units": 128}], "query_length": 32, "sequence_length": arguments.max_length}
+            model = BertMultiVectorEncoder.from_preset(arguments.preset, **new)
+            model.save_preset(f"{folder}/before", overwrite=True)
+            recipe = {"epochs": 1, "batch_size": _BATCH, "learning_rate": _RATE, "seed": seed}
+            fine_tune(model, (columns, None), progress=False, **recipe)
+            model.save_preset(f"{folder}/keras_bert", overwrite=True)
+            train_theirs(f"{folder}/before", f"{folder}/sentence-transformers", columns)
+            for name, values in found.items():
+                values.append(100 * evaluate_retrieval(collection, f"{folder}/{name}", progress=False)["ndcg@10"])
+    print(f"{arguments.pairs:,} pairs; {len(documents):,} documents, {len(queries):,} queries\n")
+    rows = [[name, *(f"{each:.1f}" for each in values), f"{np.mean(values):.1f}"] for name, values in found.items()]
+    table(["nDCG@10", *(f"seed {seed}" for seed in range(arguments.rounds)), "mean"], rows)
+
+
+def train_theirs(start: str, output: str, columns: tuple[list[str], ...]) -> None:
+    import sentence_transformers
+    import torch
+    import transformers
+    from _finetune_theirs import adamw
+    from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
+
+    model = sentence_transformers.MultiVectorEncoder(start, device="cpu")
+    loss, optimizer = MultiVectorMultipleNegativesRankingLoss(model), adamw(model, _RATE, eps=1e-6)
+    firsts = range(0, len(columns[0]), _BATCH)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(0.1 * len(firsts)), len(firsts))
+    model.train()
+    for first in firsts:
+        texts = [(column[first : first + _BATCH], task) for column, task in zip(columns, KINDS, strict=True)]
+        loss([{**model.preprocess(some, task=task), "task": task} for some, task in texts]).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    model.save_pretrained(output)
+
+
 def main() -> None:
     parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
-    works = {"rerank": rerank, "index": index, "retrieval": retrieval}
+    works = {"rerank": rerank, "index": index, "retrieval": retrieval, "tokens": tokens}
     parser.add_argument("--sparse", help="a BertSparseEncoder, for `retrieval`")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("what", nargs="?", choices=works, default="rerank")

@@ -79,6 +79,8 @@ SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "margin_mse": "MarginMSELoss",
     "distill_kl_div": "DistillKLDivLoss",
 }
+# Those that compare vectors of tokens, too.
+TOKEN_LOSSES = ("multiple_negatives_ranking", "multiple_negatives_symmetric_ranking", "margin_mse", "distill_kl_div")
 # Name -> the class or function of `tasks/losses/ranking_losses.py`.
 RANKING_LOSSES = {
     "binary_cross_entropy": "binary_cross_entropy",

@@ -27,7 +27,13 @@ _OTHERS = {
         name for name in RANKING_LOSSES.values() if name[0].isupper() and name != "MarginMSELoss"
     ],
     "tasks.steps.replicas": ["GlobalMean"],
-    "tasks.losses.sentence_losses": [*SENTENCE_LOSSES.values(), "GISTEmbedLoss", "MatryoshkaLoss", "VectorMSELoss"],
+    "tasks.losses.sentence_losses": [
+        *SENTENCE_LOSSES.values(),
+        "GISTEmbedLoss",
+        "MatryoshkaLoss",
+        "SpladeLoss",
+        "VectorMSELoss",
+    ],
     "tasks.heads.spans": ["SpanLoss"],
     "text.bytepair": ["BytePairTokenizer"],
     "text.preprocessor": ["BertPreprocessor"],

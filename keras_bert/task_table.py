@@ -127,11 +127,38 @@ Example:
     ),
     Task(
         "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
-        "SparseEncoder",
+        "SparseEncoder", command="embed-sparse",
+        help=f"""\
+Train weights of tokens (SPLADE) on pairs, triplets or texts with scores: {TABLES}.
+
+The model starts from a masked language model. It learns to rank by dot products, and to give few tokens a weight:
+FLOPS adds to the loss, and its weights grow over the first third of the run. Scores of a positive and negatives are
+those of a better model, such as a reranker's logits. With --query-table, only documents need the network.
+
+\b
+Example:
+  $ keras-bert finetune embed-sparse --train qa.jsonl --query-column question --positive-column context \\
+      --preset bert-books --output my-splade
+""",
+        files=task_files.SparseFiles,
     ),
     Task(
         "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',
         "sentence-similarity", "MultiVectorEncoder", asked='keras-bert encode "a text" --preset {}',
+        command="embed-tokens",
+        help=f"""\
+Train a vector for each token (ColBERT) on pairs, triplets or texts with scores: {TABLES}.
+
+Queries and texts are compared by MaxSim. A model without such vectors gets a new layer for them. Without scores, a
+query learns to find its positive among all positives and negatives of a batch. Scores are those of a better model,
+such as a reranker's logits, for the positive and for each negative.
+
+\b
+Example:
+  $ keras-bert finetune embed-tokens --train qa.jsonl --query-column question --positive-column context \\
+      --output my-colbert
+""",
+        files=task_files.TokenVectorFiles,
     ),
 )
 # fmt: on

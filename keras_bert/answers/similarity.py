@@ -11,16 +11,23 @@ from keras_bert.answers import Answers, Score, metrics
 from keras_bert.answers.answerer import Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, one_or_many
-from keras_bert.answers.vector_metrics import cosines, pair_classification, retrieval, similarities, triplet_accuracy
+from keras_bert.answers.vector_metrics import (
+    Compare,
+    cosines,
+    pair_classification,
+    retrieval,
+    similarities,
+    triplet_accuracy,
+)
 from keras_bert.counted import counted
 from keras_bert.formats.libraries import sentence_transformers
 
 
 class TextVectors(NamedTuple):
-    """The texts of a row, the anchor and one or more others, and their vectors, float32 `[columns, size]`."""
+    """The texts of a row, the anchor and one or more others, and the vector of each, or those of its tokens."""
 
     texts: tuple[str, ...]
-    vectors: np.ndarray
+    vectors: Sequence[np.ndarray]  # float32 [size], or [tokens, size]
 
 
 class VectorAnswers(Answers[TextVectors]):
@@ -39,8 +46,8 @@ class VectorAnswers(Answers[TextVectors]):
     =========================  ==============================  ===========================================
     """
 
-    def __init__(self, similarity: str = "cosine", corpus: Mapping[str, np.ndarray] | None = None) -> None:
-        self.similarity = similarity
+    def __init__(self, similarity: str | Compare = "cosine", corpus: Mapping[str, np.ndarray] | None = None) -> None:
+        self.similarity = similarity  # a function for vectors of tokens
         self.corpus = corpus or {}  # further texts to search, and their vectors, for `Score.details`
 
     def _targets(self, labels: Any) -> np.ndarray:
@@ -66,7 +73,7 @@ class VectorAnswers(Answers[TextVectors]):
         return targets
 
     def score(self, answers: Sequence[TextVectors], labels: Labels | None) -> Score:
-        columns = np.stack([row.vectors for row in answers], axis=1)  # [columns, rows, size]
+        columns = list(zip(*(row.vectors for row in answers), strict=True))  # of each, the vectors of its rows
         if labels is None:
             return Score(self._measure_search(answers, columns), compute_details=lambda: self._search(answers))
         references = scores_of(labels)
@@ -76,7 +83,9 @@ class VectorAnswers(Answers[TextVectors]):
             column_cosines = [cosines(each, references[:, column]) for column, each in enumerate(columns)]
             return Score({"cosine": float(np.mean(column_cosines))})
         if len(columns) > 2:
-            return Score(correlations_of_margins(references, np.sum(columns[0] * columns[1:], axis=-1).T))
+            compare = self.similarity if callable(self.similarity) else "dot"
+            scores = [similarities(columns[0], each, compare) for each in columns[1:]]
+            return Score(correlations_of_margins(references, np.stack(scores, axis=1)))
         pair_similarities = similarities(columns[0], columns[1], self.similarity)
         measure = pair_classification if set(references.tolist()) == {0.0, 1.0} else metrics.correlation
         return Score(measure(references, pair_similarities))
@@ -85,9 +94,9 @@ class VectorAnswers(Answers[TextVectors]):
         shape = () if labels is None else scores_of(labels).shape
         size = shape[-1] if len(shape) > 1 else 1  # of a better model's vectors
         rows = list(zip(*columns, strict=True))[: 2 if labels is None else None]  # a search needs no more
-        return [TextVectors(row, np.ones((len(row), size), np.float32)) for row in rows]
+        return [TextVectors(row, [*np.ones((len(row), size), np.float32)]) for row in rows]
 
-    def _measure_search(self, answers: Sequence[TextVectors], columns: np.ndarray) -> dict[str, float]:
+    def _measure_search(self, answers: Sequence[TextVectors], columns: Sequence[Any]) -> dict[str, float]:
         found = VectorAnswers(self.similarity)._search(answers, at=(1, 10))  # without the corpus
         measures = {name: found[name] for name in ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")}
         if len(columns) > 2:
@@ -157,7 +166,34 @@ def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
     return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
 
 
-class SentenceEncoder(Answerer):
+class ComparedEncoder(Answerer):
+    """What encodes texts for a comparison: it is measured on columns of texts, anchors first."""
+
+    kind: VectorAnswers
+
+    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> Sequence[np.ndarray]:
+        """Encodes texts as those of a column, which is numbered from 0."""
+        raise NotImplementedError
+
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        return columns_of(x, None)
+
+    def answers(self, x: Texts, progress: bool | None = None) -> list[TextVectors]:
+        """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
+        columns, by_column = [list(column) for column in columns_of(x, None)], []
+        for number, column in enumerate(columns):
+            texts = list(dict.fromkeys(column))
+            vectors = dict(zip(texts, self._encode_column(number, texts, progress), strict=True))
+            by_column.append([vectors[text] for text in column])
+        return list(map(TextVectors, zip(*columns, strict=True), zip(*by_column, strict=True)))
+
+    def kind_with(self, corpus: Sequence[str]) -> VectorAnswers:
+        """Makes the kind whose `Score.details` also search further texts."""
+        texts = list(dict.fromkeys(corpus))
+        return VectorAnswers(self.kind.similarity, dict(zip(texts, self._encode_column(1, texts), strict=True)))
+
+
+class SentenceEncoder(ComparedEncoder):
     """What encodes texts as vectors."""
 
     VERB = "encode"
@@ -179,7 +215,6 @@ class SentenceEncoder(Answerer):
     column_prompts: Sequence[str | None]
     similarity: str
     include_prompt: bool
-    kind: VectorAnswers
     _by_length: ByLength
 
     @property
@@ -205,7 +240,6 @@ class SentenceEncoder(Answerer):
         return self.prompt_text(names[min(column, len(names) - 1)])
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
-        """Encodes texts with the prompt of a column, which is numbered from 0."""
         prompt = self._column_prompt(number)
         return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
 
@@ -268,24 +302,6 @@ class SentenceEncoder(Answerer):
         skipped = self._count_skipped(prompt)
         rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
         return self._stack(rows), truncated
-
-    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
-        return columns_of(x, None)
-
-    def answers(self, x: Texts, progress: bool | None = None) -> list[TextVectors]:
-        """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
-        columns, by_column = [list(column) for column in columns_of(x, None)], []
-        for number, column in enumerate(columns):
-            texts = list(dict.fromkeys(column))
-            vectors = dict(zip(texts, self._encode_column(number, texts, progress), strict=True))
-            by_column.append([vectors[text] for text in column])
-        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
-        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
-
-    def kind_with(self, corpus: Sequence[str]) -> VectorAnswers:
-        """Makes the kind whose `Score.details` also search further texts."""
-        texts = list(dict.fromkeys(corpus))
-        return VectorAnswers(self.similarity, dict(zip(texts, self._encode_column(1, texts), strict=True)))
 
 
 def _dense_settings(dense: Any) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from types import ModuleType
@@ -9,11 +10,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from keras_bert.answers import Answers
-from keras_bert.answers.answerer import Answerer, Setting
+from keras_bert.answers.answerer import Setting
 from keras_bert.answers.by_length import ByLength
-from keras_bert.answers.columns import check_top_k, one_or_many, read_lists
+from keras_bert.answers.columns import Labels, check_top_k, one_or_many, read_lists
 from keras_bert.answers.ranking import RankedPassage
+from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
 from keras_bert.choices import check_choice
 from keras_bert.formats.libraries.multi_vector import marker_of
 
@@ -22,14 +23,22 @@ _MAX_PRODUCTS = 2**24  # dot products that are in memory at a time
 NO_TOKENS = -1e9  # the score of a document all of whose tokens are skipped: below that of any other
 
 
-class TokenVectorAnswers(Answers[np.ndarray]):
-    """No labels; an answer is the vectors of a text's tokens, float32 `[tokens, vector_size]`."""
+class TokenVectorAnswers(VectorAnswers):
+    """The vectors of the tokens of rows, float32 `[tokens, vector_size]` of each text, compared by MaxSim."""
+
+    def __init__(self, mean: bool = False) -> None:
+        super().__init__(functools.partial(max_similarities, mean=mean))
+        self.mean = mean
+
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
+        rows = super().right_answers(columns, labels)
+        return [TextVectors(texts, [each[None] for each in vectors]) for texts, vectors in rows]
 
     def fields(self, answer: np.ndarray) -> Mapping[str, object]:
         return {"embeddings": answer.tolist()}
 
 
-class MultiVectorEncoder(Answerer):
+class MultiVectorEncoder(ComparedEncoder):
     """What encodes each token of a text as a vector."""
 
     VERB = "encode"
@@ -43,7 +52,6 @@ class MultiVectorEncoder(Answerer):
         Setting("token_pooling", (dict, None)),
         Setting("mean_maxsim", bool),
     )
-    kind = TokenVectorAnswers()
     prompts: Mapping[str, str]
     query_length: int | None
     query_expansion: Mapping[str, Any] | None
@@ -51,6 +59,10 @@ class MultiVectorEncoder(Answerer):
     token_pooling: Mapping[str, Any] | None
     mean_maxsim: bool
     _rows: Mapping[str, ByLength]  # kind -> what computes texts: vectors, then 1 for a token that counts, else 0
+
+    @property
+    def kind(self) -> TokenVectorAnswers:
+        return TokenVectorAnswers(self.mean_maxsim)
 
     @property
     def vector_size(self) -> int:
@@ -122,10 +134,28 @@ class MultiVectorEncoder(Answerer):
         check_choice("kind", kind, KINDS)
         is_one, texts = one_or_many(text)
         rows = self._rows[kind](texts, batch_tokens, progress, self._text_before(kind), kind=kind)
-        vectors = [row[row[:, -1] > 0, :-1] for row in rows]
-        if kind == "document" and self.token_pooling is not None:
-            vectors = [pool_tokens(each, **self.token_pooling) for each in vectors]
+        vectors = self._of_tokens(rows, kind)
         return vectors[0] if is_one else vectors
+
+    def _of_tokens(self, rows: list[np.ndarray], kind: str) -> list[np.ndarray]:
+        """Selects the vectors of the tokens that count, and pools those of documents."""
+        vectors = [row[row[:, -1] > 0, :-1] for row in rows]
+        if kind == "query" or self.token_pooling is None:
+            return vectors
+        return [pool_tokens(each, **self.token_pooling) for each in vectors]
+
+    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[list[np.ndarray], int]:
+        """Encodes documents as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
+
+        Returns:
+            float32 `[tokens, vector_size]` of each text, and the number of truncated texts.
+        """
+        before = self._text_before("document")
+        rows, truncated = self._rows["document"].counted(texts, batch_tokens, False, before, kind="document")
+        return self._of_tokens(rows, "document"), truncated
+
+    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> list[np.ndarray]:
+        return self.encode(texts, progress=progress, kind="document" if number else "query")
 
     def _text_before(self, kind: str) -> str:
         """Returns the text before texts of a kind: its prompt without the marker."""
@@ -169,21 +199,7 @@ class MultiVectorEncoder(Answerer):
             0
         """
         queries, documents = (self._list_of_vectors(each) for each in (queries, documents))
-        scores = np.full((len(queries), len(documents)), NO_TOKENS, np.float32)
-        counts = np.array([len(each) for each in documents])
-        columns = np.flatnonzero(counts)
-        if not len(columns):
-            return scores
-        vectors = np.concatenate([documents[column] for column in columns])
-        starts = np.cumsum(counts[columns]) - counts[columns]
-        for row, query in enumerate(queries):
-            size = max(1, _MAX_PRODUCTS // len(vectors))
-            sums = [
-                np.maximum.reduceat(query[first : first + size] @ vectors.T, starts, axis=1).sum(axis=0)
-                for first in range(0, len(query), size)
-            ]
-            scores[row, columns] = np.sum(sums, axis=0) / (len(query) if self.mean_maxsim else 1)
-        return scores
+        return max_similarities(queries, documents, self.mean_maxsim)
 
     def _list_of_vectors(self, vectors: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays = [vectors] if isinstance(vectors, np.ndarray) and vectors.ndim == 2 else list(vectors)
@@ -230,13 +246,32 @@ class MultiVectorEncoder(Answerer):
             check_top_k(top_k)
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
         numbers = {text: number for number, text in enumerate(dict.fromkeys(text for texts in lists for text in texts))}
-        documents = self.encode([*numbers], batch_tokens, progress)
+        documents: list[np.ndarray] = self.encode([*numbers], batch_tokens, progress)
         ranked = []
         for vectors, texts in zip(self.encode(queries, batch_tokens, progress, "query"), lists, strict=True):
             scores = self.similarity(vectors, [documents[numbers[text]] for text in texts])[0]
             order = np.argsort(-scores, kind="stable")[:top_k].tolist()
             ranked.append([RankedPassage(index=each, score=float(scores[each]), text=texts[each]) for each in order])
         return ranked[0] if is_one else ranked
+
+
+def max_similarities(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray], mean: bool = False) -> np.ndarray:
+    """Compares queries with documents by MaxSim, or its mean: `[tokens, size]` of each -> `[queries, documents]`."""
+    scores = np.full((len(queries), len(documents)), NO_TOKENS, np.float32)
+    counts = np.array([len(each) for each in documents])
+    columns = np.flatnonzero(counts)
+    if not len(columns):
+        return scores
+    vectors = np.concatenate([documents[column] for column in columns.tolist()])
+    starts = np.cumsum(counts[columns]) - counts[columns]
+    for row, query in enumerate(queries):
+        size = max(1, _MAX_PRODUCTS // len(vectors))
+        sums = [
+            np.maximum.reduceat(query[first : first + size] @ vectors.T, starts, axis=1).sum(axis=0)
+            for first in range(0, len(query), size)
+        ]
+        scores[row, columns] = np.sum(sums, axis=0) / (len(query) if mean else 1)
+    return scores
 
 
 # -- The rows of a kind of texts, in the graph and in arrays

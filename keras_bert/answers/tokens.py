@@ -13,7 +13,10 @@ from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k, columns_of, one_or_many
+from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
 from keras_bert.text.arguments import SPACES, list_of_str
+
+_QUERIES_AT_A_TIME = 256  # to compare with documents
 
 
 class FilledAnswers(Answers[Mapping[str, object]]):
@@ -53,8 +56,30 @@ class NextSentenceAnswers(Answers[float]):
         return {"probability": float(answer)}
 
 
-class WeightAnswers(Answers[dict[str, float]]):
-    """No labels; an answer is the weights of a text's tokens."""
+def dot_products(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray]) -> np.ndarray:
+    """Computes the dot products of ids with weights, `[tokens, 2]` each -> float32 `[queries, documents]`."""
+    products = np.zeros((len(queries), len(documents)), np.float32)
+    for first in range(0, len(queries), _QUERIES_AT_A_TIME):
+        some = queries[first : first + _QUERIES_AT_A_TIME]
+        ids = np.unique(np.concatenate([query[:, 0] for query in some]))
+        weights = np.zeros((len(ids), len(some)), np.float32)
+        for number, query in enumerate(some):
+            weights[np.searchsorted(ids, query[:, 0]), number] = query[:, 1]
+        for number, document in enumerate(documents):
+            shared = document[np.isin(document[:, 0], ids)]
+            products[first : first + len(some), number] = shared[:, 1] @ weights[np.searchsorted(ids, shared[:, 0])]
+    return products
+
+
+class WeightAnswers(VectorAnswers):
+    """The weights of the tokens of rows, float32 `[tokens, 2]` of each text: ids and weights, compared by products."""
+
+    def __init__(self) -> None:
+        super().__init__(dot_products)
+
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
+        rows = super().right_answers(columns, labels)
+        return [TextVectors(texts, [np.ones((1, 2), np.float32)] * len(texts)) for texts, _ in rows]
 
     def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
         return {"weights": answer}
@@ -233,7 +258,7 @@ class NextSentenceScorer(Answerer):
         return _as_probabilities(self._by_length(pairs, 1024, progress)).tolist()
 
 
-class SparseEncoder(Answerer):
+class SparseEncoder(ComparedEncoder):
     """What encodes texts as weights of tokens."""
 
     VERB = "encode"
@@ -287,9 +312,13 @@ class SparseEncoder(Answerer):
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
-        rows = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        weights = self._by_token([row[row[:, 1] > 0] for row in rows])
+        weights = self._by_token(_not_0(self._by_length(texts, batch_tokens, progress, top_k=top_k)))
         return weights[0] if is_one else weights
+
+    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[list[np.ndarray], int]:
+        """Computes ids and weights of tokens, float32 `[tokens, 2]` per text, and counts the truncated texts."""
+        rows, truncated = self._by_length.counted(texts, batch_tokens, False, top_k=None)
+        return _not_0(rows), truncated
 
     @overload
     def encode_query(self, text: str, top_k: int | None = None) -> dict[str, float]: ...
@@ -309,12 +338,22 @@ class SparseEncoder(Answerer):
             >>> model.encode_query("a film")
             {'a': 1.0, 'film': 1.0}
         """
-        table = self.query_table
-        if table is None:
-            return self.encode(text, top_k)
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
+        weights = self._by_token(self.query_rows(list(texts), top_k))
+        return weights[0] if is_one else weights
+
+    def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> list[np.ndarray]:
+        if number == 0:
+            return self.query_rows(list(texts), progress=progress)
+        return _not_0(self._by_length(texts, 1024, progress, top_k=None))
+
+    def query_rows(self, texts: list[str], top_k: int | None = None, progress: bool | None = None) -> list[np.ndarray]:
+        """Computes ids and weights of the tokens of queries, float32 `[tokens, 2]` each; see `encode_query`."""
+        table = self.query_table
+        if table is None:
+            return _not_0(self._by_length(texts, 1024, progress, top_k=top_k))
         segments, longest = self._query_ids(texts), self.preprocessor.longest
         if truncated := sum(len(ids) > longest for ids in segments):
             warnings.warn(f"queries truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)
@@ -324,13 +363,17 @@ class SparseEncoder(Answerer):
             ids = ids[table[ids] != 0]
             ids = ids[np.argsort(-table[ids], kind="stable")][:top_k]
             rows.append(np.stack([ids.astype(np.float32), table[ids]], axis=-1))
-        weights = self._by_token(rows)
-        return weights[0] if is_one else weights
+        return rows
 
     def _by_token(self, rows: list[np.ndarray]) -> list[dict[str, float]]:
         """Converts ids and weights, float32 `[tokens, 2]` per text, to dicts from token to weight."""
         tokens = self.token_texts.texts
         return [{tokens[int(i)]: weight for i, weight in row.tolist()} for row in rows]
+
+
+def _not_0(rows: list[np.ndarray]) -> list[np.ndarray]:
+    """Keeps the weights of texts, float32 `[tokens, 2]` each, that are not 0."""
+    return [row[row[:, 1] > 0] for row in rows]
 
 
 def _check_masks(preprocessor: Any, texts: list[str], counts: list[int]) -> None:

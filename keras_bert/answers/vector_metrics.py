@@ -20,8 +20,8 @@ Manning et al. 2008, "Introduction to Information Retrieval", section 8.4; Järv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from keras_bert.extras import import_extra
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+# Compares queries with documents, as [queries, documents]: the similarity of other answers than vectors.
+Compare: TypeAlias = "Callable[[Sequence[Any], Sequence[Any]], np.ndarray]"
 _SCORES = 2**25  # scores in memory at a time
 
 
@@ -39,20 +41,26 @@ def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     return similarities(first, second)
 
 
-def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine") -> np.ndarray:
+def similarities(first: Any, second: Any, similarity: str | Compare = "cosine") -> np.ndarray:
     """Computes the similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`."""
+    if callable(similarity):
+        return np.array([similarity([one], [other])[0, 0] for one, other in zip(first, second, strict=True)])
     return np.sum(_scale_vectors(first, similarity) * _scale_vectors(second, similarity), axis=1)
 
 
 def retrieval(
-    queries: ArrayLike,
-    corpus: ArrayLike,
+    queries: Any,
+    corpus: Any,
     relevant: Sequence[Collection[int]],
     at: Sequence[int] = (1, 5, 10),
-    similarity: str = "cosine",
+    similarity: str | Compare = "cosine",
 ) -> dict[str, float]:
     """Measures how well queries find their `relevant` documents, rows of a corpus, among the best `at`."""
-    queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
+    if callable(similarity):
+        compare = similarity
+    else:
+        queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
+        compare = lambda some, corpus: some @ corpus.T  # noqa: E731
     if len(queries) != len(relevant) or not len(queries):
         raise ValueError(f"got {counted(queries, 'query', 'queries')}, but the documents of {len(relevant):,}")
     if min(at, default=0) < 1:
@@ -63,14 +71,14 @@ def retrieval(
     hits = np.zeros((len(queries), max(at)))  # 1 where the document of this rank is relevant
     chunk_size = max(1, _SCORES // len(corpus))
     for start in range(0, len(queries), chunk_size):
-        for row, scores in enumerate(queries[start : start + chunk_size] @ corpus.T, start):
-            best = _best_indices(scores, max(at))
+        for row, scores in enumerate(compare(queries[start : start + chunk_size], corpus), start):
+            best = best_indices(scores, max(at))
             hits[row, : len(best)] = np.isin(best, list(relevant[row]))
     counts = np.array([len(set(rows)) for rows in relevant])
     return {name: value for k in at for name, value in _measures_at(hits[:, :k], counts, k).items()}
 
 
-def _best_indices(scores: np.ndarray, count: int) -> np.ndarray:
+def best_indices(scores: np.ndarray, count: int) -> np.ndarray:
     """Finds the indices of the highest scores, highest first; of equal scores, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     candidates = np.flatnonzero(scores >= lowest)
@@ -127,7 +135,7 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
 
 
 def triplet_accuracy(
-    anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, similarity: str = "cosine"
+    anchors: Any, positives: Any, negatives: Any, similarity: str | Compare = "cosine"
 ) -> dict[str, float]:
     """Computes the share of triplets whose anchor is closer to its positive than to its negative."""
     closer = similarities(anchors, positives, similarity) > similarities(anchors, negatives, similarity)

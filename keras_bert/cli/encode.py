@@ -47,7 +47,11 @@ def encode(
     batch_tokens: int,
     **numeric: Any,
 ) -> None:
-    if _is_multi_vector(preset):
+    from keras_bert.engines.loading import task_of
+
+    with misuse(OSError, ValueError):
+        task = task_of(preset, [of_tokens := "BertMultiVectorEncoder"])
+    if task == of_tokens:
         _encode_tokens(lines, results, preset, output_format, prompt or "document", batch_tokens, numeric)
         return
     check_prompts(preset, prompt)
@@ -66,18 +70,6 @@ def encode(
         else:
             texts_as_json = (streams.json_line(text=text) for text in texts)
             streams.write_lines(results, map(with_vector, texts_as_json, vectors))
-
-
-def _is_multi_vector(preset: Path) -> bool:
-    """Checks whether a model, or the model of an export, has a vector for each token."""
-    from keras_bert.engines.loading import export_in, task_of_export
-    from keras_bert.formats import Preset
-    from keras_bert.formats.libraries import multi_vector
-
-    with misuse(OSError, ValueError), Preset.open(preset) as opened:
-        if export_in(opened) is not None:
-            return task_of_export(opened) == "BertMultiVectorEncoder"
-        return opened.once(multi_vector.read).is_declared
 
 
 def _encode_tokens(

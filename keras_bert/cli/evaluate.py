@@ -10,12 +10,11 @@ the answer and its probability, and all other columns of FILE. A column with one
 `given_label` and so on. Of a tagger, it writes a row for each wrong entity. For regression, it writes the examples
 whose error is at least rmse, the largest first.
 
-A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
+What encodes texts is measured on --query-column and --positive-column: each query searches for its positives among
 all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
 
 On a directory in BEIR's layout, the queries search the whole corpus: nDCG@10, MRR@10, recall@100 and MAP@100, by
-trec_eval. A sentence encoder makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
-Weights or vectors of tokens are compared with all documents.
+trec_eval. The model makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
 
 A masked language model is measured on text, as `pretrain --eval` does: FILE is text in UTF-8, or a directory of .txt
 files. The masks are the same in every call. Each measure has its baseline: the best model that ignores the text.
@@ -155,11 +154,16 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
         corpus = [row.text for row in texts]
     import_engine(model)
     from keras_bert.answers import Score
+    from keras_bert.engines.loading import task_of
     from keras_bert.tasks.registry import load_as
 
     prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
-    from_preset = functools.partial(load_as, "BertSentenceEncoder", **arguments)
+    with misuse(OSError):
+        task = task_of(model, ["BertSparseEncoder", "BertMultiVectorEncoder"])
+    if arguments and task != "BertSentenceEncoder":
+        raise Misuse(f"{model} is a {task}, which has its own prompts; leave --query-prompt and --positive-prompt out")
+    from_preset = functools.partial(load_as, task, **arguments)
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):

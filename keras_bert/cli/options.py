@@ -286,7 +286,7 @@ def _option(
     if metavar:
         settings["metavar"] = metavar
     if field.metadata.get("least") is not None:
-        settings["type"] = click.IntRange(field.metadata["least"])
+        settings["type"] = (click.FloatRange if kind is float else click.IntRange)(field.metadata["least"])
     if field.default == ():
         how: dict[str, Any] = {"callback": parse_numbers} if metavar == "N,..." else {"multiple": True}
         option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, RANKING_LOSSES, SENTENCE_LOSSES, check_choice
+from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, RANKING_LOSSES, SENTENCE_LOSSES, TOKEN_LOSSES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.conll import check_conll
 from keras_bert.data.squad import check_squad
@@ -276,7 +276,7 @@ class ChooseFiles(TableFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedFiles(TableFiles):
+class ComparedFiles(TableFiles):
     """Queries and their positives, maybe with negatives or scores; see `data.read_columns`."""
 
     query_column: str | int = _column("query", "The column of the queries, or first texts, of a sentence encoder")
@@ -290,18 +290,11 @@ class EmbedFiles(TableFiles):
         "scores for the positive and for each negative",
         option="score_column",
     )
-    query_prompt: str | None = _setting(None, "The name of the model's prompt for queries", metavar="NAME")
-    positive_prompt: str | None = _setting(
-        None, "The name of the model's prompt for positives and negatives", metavar="NAME"
-    )
     loss: str | None = _setting(
         None,
         "The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
         "multiple_negatives_ranking",
         tuple(SENTENCE_LOSSES),
-    )
-    matryoshka_dims: Sequence[int] = _setting(
-        (), "Train vectors that can be truncated to each of these sizes, such as 384,128", metavar="N,..."
     )
     mini_batch_size: int | None = _setting(
         None, "Compute N texts at a time: a large --batch-size with the memory of a small one", metavar="N", least=1
@@ -314,6 +307,11 @@ class EmbedFiles(TableFiles):
             raise ValueError(
                 f"got columns of scores: {scores}, but texts: {texts}, in positive_column and negative_columns"
             )
+
+    @property
+    def chosen_loss(self) -> str:
+        by_scores = "margin_mse" if self.negative_columns else "cosent"
+        return self.loss or (by_scores if self.score_columns else "multiple_negatives_ranking")
 
     @property
     def texts(self) -> dict[str, Column]:
@@ -330,6 +328,43 @@ class EmbedFiles(TableFiles):
         missing = " and no ".join(repr(str(name)) for name in self.negative_columns)
         warnings.warn(f"{rows.table.path} has no {missing}: it is evaluated as pairs", stacklevel=3)
         return dataclasses.replace(self, negative_columns=(), score_columns=self.score_columns[:1]).of_rows(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedFiles(ComparedFiles):
+    """What a sentence encoder learns from, as `ComparedFiles`."""
+
+    query_prompt: str | None = _setting(None, "The name of the model's prompt for queries", metavar="NAME")
+    positive_prompt: str | None = _setting(
+        None, "The name of the model's prompt for positives and negatives", metavar="NAME"
+    )
+    matryoshka_dims: Sequence[int] = _setting(
+        (), "Train vectors that can be truncated to each of these sizes, such as 384,128", metavar="N,..."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseFiles(ComparedFiles):
+    """What a sparse encoder learns from, as `ComparedFiles`."""
+
+    document_weight: float = _setting(
+        3e-5, "The weight of FLOPS, which makes texts sparse, for all but queries", metavar="X", least=0
+    )
+    query_weight: float = _setting(5e-5, "The weight of FLOPS for queries", metavar="X", least=0)
+    query_table: bool = _setting(False, "Queries get their weights from a table, without the network")
+    train_query_table: bool = _setting(False, "Train the weights of this table, too; else they stay")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenVectorFiles(ComparedFiles):
+    """What a multi-vector encoder learns from, as `ComparedFiles`."""
+
+    loss: str | None = _setting(
+        None, "The loss. By default distill_kl_div with scores, else multiple_negatives_ranking", TOKEN_LOSSES
+    )
+    vector_size: int | None = _setting(
+        None, "The number of values of a token's vector; by default that of the model, of a new one 128", least=1
+    )
 
 
 def _one_or_several(columns: Sequence[Column]) -> Labels:

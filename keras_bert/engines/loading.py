@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keras_bert.engines.models import MODELS, Engine, RuntimeModel
-from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.saved import CONFIG, PARTS, Saved, read_export
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
@@ -64,11 +64,11 @@ def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
         writers = " or ".join(f"export_{each.name}" for each in runtimes)
         raise FileNotFoundError(f"{directory} has no {names}; {writers} writes such a directory")
     with Preset.open(directory) as preset:
-        saved, preprocessor = read_texts(preset)
-    model = MODELS.get(saved.task, RuntimeModel)
+        read, preprocessor = read_texts(preset)
+    model = MODELS.get(read.task, RuntimeModel)
     optional = [each.name for each in model.SETTINGS if isinstance(each.types, tuple) and None in each.types]
-    labels = {} if saved.labels is None else {"labels": saved.labels}
-    settings = {**dict.fromkeys(optional), **saved.settings, **labels}
+    labels = {} if read.labels is None else {"labels": read.labels}
+    settings = {**dict.fromkeys(optional), **read.settings, **labels}
     if missing := [each.name for each in model.SETTINGS if each.name not in settings and not each.is_left_out]:
         raise ValueError(
             f"{directory}: config.json lacks {', '.join(missing)} of the model; export it again with this version"
@@ -100,6 +100,12 @@ def export_in(handle: str | Path | Preset) -> Path | None:
         return None
     with Preset.open(directory) as preset:
         return None if hugging_face.recognizes(preset) else directory
+
+
+def task_of(handle: str | Path | Preset, among: Collection[str] | None = None) -> str:
+    """Names the class of a preset or an export, as `saved.task_of`; "" for an export of an encoder without a task."""
+    with Preset.open(handle) as preset:
+        return saved.task_of(preset, among) if export_in(preset) is None else task_of_export(preset) or ""
 
 
 def task_of_export(preset: Preset) -> str | None:

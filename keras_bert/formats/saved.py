@@ -152,9 +152,12 @@ def has_task(preset: Preset, task: str, head: str | None, library: str | None) -
     return size == (1,) and preset.once(_LIBRARIES[library].read).is_declared
 
 
-def task_of(preset: Preset) -> str:
-    """Finds the class that a preset was fine-tuned for, by its head; without a head, the sentence encoder."""
-    found = (task for task in TASKS if task.is_found)
+def task_of(preset: Preset, among: Collection[str] | None = None) -> str:
+    """Finds the class that a preset was fine-tuned for, by its head; without a head, the sentence encoder.
+
+    With `among`, only these classes count: a classifier, too, has vectors of texts.
+    """
+    found = (task for task in TASKS if task.is_found and (among is None or task.model in among))
     fitting = {task.head: task.model for task in found if has_task(preset, task.model, task.head, task.library)}
     if len(fitting) > 1:
         raise ValueError(f"{preset.directory} has {' and '.join(map(str, reversed(fitting)))}; load it by its class")

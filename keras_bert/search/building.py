@@ -43,7 +43,9 @@ def build_index(
         corpus: a table in any format of `keras_bert.data.read_table`; any other file has one text per line. It must fit
             into memory.
         directory: created if missing.
-        preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
+        preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`; of a `BertSparseEncoder`, or of a
+            `BertMultiVectorEncoder`, whose vectors of tokens are kept as float16. Up to 10,000 rows, all are compared
+            by MaxSim; beyond, the 1,000 rows whose mean vectors are closest to the query's.
         text_column: the column of the texts.
         stored: how a search holds the vectors: as "float32"; or "int8", which takes a quarter of the memory and changes
             similarities by less than 0.01. By default, as in the existing index, else "float32".

@@ -34,7 +34,8 @@ _APPLICATION, _FORMAT = 0x4B426978, 3
 # A posting lists the ids of rows, int32, whose cell in a column means a value. If that is no text, but the cell is one,
 # `text` has it, else "". The words of a text are values of the column x'', and list a row once for each occurrence.
 # It takes the place of SQLite's full-text search: the SQLite that TensorFlow brings, and which Python uses in its place
-# if TensorFlow was imported first, lacks that. The digest is that of all else but the vectors, which have checksums,
+# if TensorFlow was imported first, lacks that. In the column x'00', values are tokens, and an entry of `rows` is a row
+# and its weight of the token. The digest is that of all else but the vectors, which have checksums,
 # and the texts and cells of rows, for which their keys stand.
 _SCHEMA = (
     "CREATE TABLE settings (preset, model, text_column, stored, width, version, digest)",
@@ -46,7 +47,9 @@ _SCHEMA = (
 _OLD_FORMAT = 2  # had other meanings and words, and no digest
 _OLD_SCHEMA = (_SCHEMA[0].replace(", digest", ""), *_SCHEMA[1:])
 _SETTINGS = "SELECT preset, model, text_column, stored, width, version FROM settings"
-_WORDS = b""  # the column of words
+_WORDS, _TOKENS = b"", b"\0"  # the columns of words and of weighted tokens
+WEIGHT = np.dtype([("token", "<i4"), ("row", "<i4"), ("weight", "<f4")])
+_ENTRY = np.dtype(WEIGHT.descr[1:])
 # Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Myanmar, Khmer, and those of other Tai languages.
 # As in a BERT, a character, with the marks on it, is a word.
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
@@ -174,7 +177,7 @@ class Database:
     ) -> dict[str, int]:
         """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`.
 
-        A vector may be any array of float32.
+        A vector may be any array of float32 or float16.
         """
         present = self._vector_ids()
         new_keys = [key for key in texts if key not in present]
@@ -183,7 +186,9 @@ class Database:
             for first in range(0, len(new_keys), TEXTS_AT_A_TIME):
                 keys = new_keys[first : first + TEXTS_AT_A_TIME]
                 vectors, truncated = encode([texts[key] for key in keys])
-                contents = [np.asarray(vector, "<f4").tobytes() for vector in vectors]
+                contents = [
+                    np.asarray(each, "<f2" if each.dtype == np.float16 else "<f4").tobytes() for each in vectors
+                ]
                 entries = zip(keys, contents, map(zlib.crc32, contents), strict=True)
                 self.execute("BEGIN")
                 self.executemany("INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)", entries)
@@ -208,6 +213,11 @@ class Database:
         while entries := found.fetchmany(TEXTS_AT_A_TIME):
             yield list(itertools.starmap(self._checked, entries))
 
+    def contents_of(self, ids: Iterable[int]) -> Iterator[bytes]:
+        """Yields the vectors of the rows with these ids, as bytes."""
+        select = "SELECT vectors.vector, checksum FROM rows JOIN vectors ON vectors.id = rows.vector WHERE rows.id = ?"
+        return (self._checked(*(self.execute(select, (each,)).fetchone() or (None, None))) for each in ids)
+
     def has_vectors(self, keys: Iterable[bytes]) -> bool:
         """Checks whether all these texts have vectors."""
         return self._vector_ids().keys() >= set(keys)
@@ -216,7 +226,7 @@ class Database:
         return dict(self.execute("SELECT key, id FROM vectors"))
 
     def _checked(self, content: object, checksum: object) -> bytes:
-        if not isinstance(content, bytes) or len(content) % 4 or zlib.crc32(content) != checksum:
+        if not isinstance(content, bytes) or len(content) % 2 or zlib.crc32(content) != checksum:
             raise damaged_error(self.path, "a vector has changed")
         return content
 
@@ -313,7 +323,7 @@ class Database:
         is_name = isinstance(column, str) and check_characters(column, f"the column {column!a}") == column
         if not is_name or not self.execute("SELECT 1 FROM postings WHERE column = ? LIMIT 1", (column,)).fetchone():
             columns = self.execute("SELECT DISTINCT column FROM postings ORDER BY column")
-            raise missing_column_error("the index", column, [each for (each,) in columns if each != _WORDS])
+            raise missing_column_error("the index", column, [each for (each,) in columns if isinstance(each, str)])
         if not isinstance(values, Mapping):
             return self._find_ids(column, filters.alternatives(values))
         kind, condition, limits = filters.limits_of(column, values)
@@ -329,14 +339,46 @@ class Database:
         """Finds the rows whose texts have a word: their ids, once for each occurrence."""
         return self._find_ids(_WORDS, [("value = ?", [word])])
 
+    def add_weights(self, weights: np.ndarray) -> None:
+        """Adds weights of tokens in rows, of the type `WEIGHT`: all those of these rows."""
+        weights = weights[np.lexsort((weights["row"], weights["token"]))]
+        for part in np.split(weights, np.flatnonzero(np.diff(weights["token"])) + 1):
+            token, row, _ = part[0].tolist()
+            entries = part[["row", "weight"]].astype(_ENTRY).tobytes()
+            self.execute("INSERT INTO postings VALUES (?, ?, '', ?, ?)", (_TOKENS, token, row, entries))
+
+    def weights_of(self, token: int) -> tuple[np.ndarray, np.ndarray]:
+        """Reads the rows that have a token, rising: their ids, and their weights of it."""
+        found = self.execute(
+            "SELECT rows FROM postings WHERE column = ? AND value = ? ORDER BY first", (_TOKENS, token)
+        )
+        entries = self._read_ids([content for (content,) in found], _ENTRY)
+        return entries["row"], entries["weight"]
+
+    def remove_weights(self, ids: Iterable[int]) -> None:
+        """Removes all weights of the rows with these ids."""
+        leaving = np.array(list(ids), np.int32)
+        one = "column = ? AND value = ? AND first = ?"
+        last = leaving.max(initial=0)
+        chosen = self.execute(
+            "SELECT column, value, first FROM postings WHERE column = ? AND first <= ?", (_TOKENS, int(last))
+        )
+        for posting in chosen.fetchall():
+            ((content,),) = self.execute(f"SELECT rows FROM postings WHERE {one}", posting)
+            entries = self._read_ids([content], _ENTRY)
+            left = entries[~np.isin(entries["row"], leaving)]
+            if len(left) < len(entries):
+                self.execute(f"UPDATE postings SET rows = ? WHERE {one}", (left.tobytes(), *posting))
+        self.execute("DELETE FROM postings WHERE rows = x''")
+
     def _find_ids(self, column: str | bytes, conditions: Iterable[tuple[str, list[Any]]]) -> np.ndarray:
         select = "SELECT rows FROM postings WHERE column = ? AND"
         found = (self.execute(f"{select} {condition}", [column, *values]) for condition, values in conditions)
         return self._read_ids([content for contents in found for (content,) in contents])
 
-    def _read_ids(self, contents: list[bytes]) -> np.ndarray:
+    def _read_ids(self, contents: list[bytes], kind: np.dtype | str = "<i4") -> np.ndarray:
         try:
-            return np.frombuffer(b"".join(contents), "<i4")
+            return np.frombuffer(b"".join(contents), kind)
         except (TypeError, ValueError):
             raise damaged_error(self.path, "a list of rows has changed") from None
 

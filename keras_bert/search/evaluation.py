@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +12,13 @@ import numpy as np
 
 from keras_bert.data.beir import RetrievalData, read_beir
 from keras_bert.extras import import_extra
-from keras_bert.search import representations
 from keras_bert.search.building import build_index
 from keras_bert.search.text_index import TextIndex
 
 if TYPE_CHECKING:
-    from keras_bert.answers.token_vectors import MultiVectorEncoder
-    from keras_bert.answers.tokens import SparseEncoder
     from keras_bert.tasks import BertReranker
 
 _DEPTH = 100  # documents of each query that are measured
-_DOCUMENTS_AT_A_TIME = 1000  # whose tokens' vectors are in memory
 _TREC = {"ndcg@10": "ndcg_cut_10", "mrr@10": "recip_rank", "recall@100": "recall_100", "map@100": "map_cut_100"}
 MEASURES = tuple(_TREC)
 Run = dict[str, dict[str, float]]  # scores of the documents found, by query and document
@@ -45,9 +38,8 @@ def evaluate_retrieval(
     """Measures how well a model finds the documents that answer a query, on a test collection such as BEIR's.
 
     Each query searches the whole corpus, and its 100 best documents are measured by trec_eval, as the tables of BEIR
-    are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A sentence encoder
-    searches an index, like `TextIndex`. Weights of tokens (`BertSparseEncoder`) and vectors of tokens
-    (`BertMultiVectorEncoder`) are compared with all documents.
+    are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A model searches an
+    index, like `TextIndex`.
 
     Args:
         collection: a directory in BEIR's layout, or what `keras_bert.data.read_beir` returns.
@@ -63,7 +55,7 @@ def evaluate_retrieval(
 
     Raises:
         FileNotFoundError: as `read_beir` and `build_index`.
-        ValueError: as these, or weights or vectors of tokens get an argument of an index.
+        ValueError: as these.
         ImportError: `pip install 'keras-bert-models[search]'`.
 
     Example:
@@ -78,13 +70,6 @@ def evaluate_retrieval(
     import_extra("pytrec_eval", "pytrec-eval-terrier", "search")
     if not isinstance(collection, RetrievalData):
         collection = read_beir(collection, split)
-    if compare := _OF_TOKENS.get(task := representations.task_of(preset)):
-        if hybrid or reranker is not None or directory is not None:
-            raise ValueError(f"{preset} is a {task}: hybrid, reranker and directory are for sentence encoders")
-        from keras_bert.tasks.registry import load_as
-
-        run = compare(collection, load_as(task, preset), batch_tokens, progress)
-        return measure(run, collection.relevance)
     if directory is None:
         with tempfile.TemporaryDirectory() as temporary:
             run = _run_of_index(collection, preset, temporary, hybrid, reranker, batch_tokens, progress)
@@ -122,45 +107,6 @@ def _run_of_index(
             scores = range(len(hits), 0, -1)
         run[query] = _best(zip(ids, scores, strict=True), query)
     return run
-
-
-def _run_of_weights(collection: RetrievalData, model: SparseEncoder, batch_tokens: int, progress: bool | None) -> Run:
-    ids = list(collection.documents)
-    weights = model.encode(collection.documents.values(), batch_tokens=batch_tokens, progress=progress)
-    lists: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for number, tokens in enumerate(weights):
-        for token, weight in tokens.items():
-            lists[token].append((number, weight))
-    postings = {token: tuple(np.array(each).T) for token, each in lists.items()}
-    run: Run = {}
-    for query, tokens in zip(collection.queries, model.encode_query(collection.queries.values()), strict=True):
-        scores = np.zeros(len(ids))
-        for token, weight in tokens.items():
-            if token in postings:
-                numbers, document_weights = postings[token]
-                scores[numbers.astype(int)] += weight * document_weights
-        best = np.argsort(-scores, kind="stable")[: _DEPTH + 1]
-        run[query] = _best(((ids[number], float(scores[number])) for number in best if scores[number] > 0), query)
-    return run
-
-
-def _run_of_token_vectors(
-    collection: RetrievalData, model: MultiVectorEncoder, batch_tokens: int, progress: bool | None
-) -> Run:
-    ids, queries = list(collection.documents), model.encode_query(collection.queries.values(), batch_tokens, progress)
-    found: list[list[tuple[str, float]]] = [[] for _ in queries]
-    for first in range(0, len(ids), _DOCUMENTS_AT_A_TIME):
-        part = ids[first : first + _DOCUMENTS_AT_A_TIME]
-        vectors = model.encode_document([collection.documents[each] for each in part], batch_tokens, progress)
-        for best, scores in zip(found, model.similarity(queries, vectors).tolist(), strict=True):
-            best[:] = heapq.nlargest(_DEPTH + 1, [*best, *zip(part, scores, strict=True)], key=itemgetter(1))
-    return {query: _best(best, query) for query, best in zip(collection.queries, found, strict=True)}
-
-
-_OF_TOKENS: dict[str, Callable[..., Run]] = {
-    "BertSparseEncoder": _run_of_weights,
-    "BertMultiVectorEncoder": _run_of_token_vectors,
-}
 
 
 def _best(found: Iterable[tuple[str, float]], query: str) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from keras_bert.formats import Preset, saved
+from keras_bert.engines.loading import task_of
 from keras_bert.search import database
 from keras_bert.search.database import Database, Settings
 from keras_bert.search.dense_vectors import DenseVectors
+from keras_bert.search.postings import Postings
+from keras_bert.search.token_vectors import TokenVectors
 
 
 class Representation(Protocol):
@@ -79,11 +81,15 @@ class Representation(Protocol):
 
 
 # By the class of the model, as its files declare it; any other model is taken as a sentence encoder.
-REPRESENTATIONS: dict[str, type[Representation]] = {"BertSentenceEncoder": DenseVectors}
+REPRESENTATIONS: dict[str, type[Representation]] = {
+    "BertSentenceEncoder": DenseVectors,
+    "BertSparseEncoder": Postings,
+    "BertMultiVectorEncoder": TokenVectors,
+}
 
 
 def of_model(preset: str | Path) -> type[Representation]:
-    return REPRESENTATIONS.get(task_of(preset), DenseVectors)
+    return REPRESENTATIONS.get(task_of(preset, REPRESENTATIONS), DenseVectors)
 
 
 def of_index(index: Database, settings: Settings) -> type[Representation]:
@@ -92,11 +98,3 @@ def of_index(index: Database, settings: Settings) -> type[Representation]:
         if settings.stored in each.STORED:
             return each
     raise database.damaged_error(index.path, f"it stores {settings.stored!r}")
-
-
-def task_of(preset: str | Path) -> str:
-    """Names the class of a model, or of an export."""
-    from keras_bert.engines.loading import export_in, task_of_export
-
-    with Preset.open(preset) as opened:
-        return saved.task_of(opened) if export_in(opened) is None else task_of_export(opened) or ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         MatryoshkaLoss,
         MultipleNegativesRankingLoss,
         MultipleNegativesSymmetricRankingLoss,
+        SpladeLoss,
         TripletLoss,
         VectorMSELoss,
     )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import string
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,27 +16,66 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers import token_vectors
-from keras_bert.answers.columns import Labels, Texts
+from keras_bert.answers.columns import Targets
+from keras_bert.answers.similarity import TextVectors, are_text_numbers, are_vectors
 from keras_bert.answers.token_vectors import MultiVectorEncoder, TokenVectorAnswers
+from keras_bert.choices import SENTENCE_LOSSES
+from keras_bert.data import Examples
+from keras_bert.data.task_files import TokenVectorFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
+from keras_bert.formats import Preset
 from keras_bert.formats.libraries.multi_vector import checked_dense
 from keras_bert.tasks.base.by_length import GraphByLength, Graphs
 from keras_bert.tasks.base.columns import Inputs
+from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
-from keras_bert.tasks.base.task import BertTask, TokenizedExamples
+from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.losses import sentence_losses
+from keras_bert.tasks.losses.sentence_losses import (
+    DistillKLDivLoss,
+    MarginMSELoss,
+    MultipleNegativesRankingLoss,
+    maxsim,
+)
+from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
 
+NEW = {  # of a model that is made for training, as ColBERT's
+    "query_length": 32,
+    "query_expansion": {"length": 32},
+    "skipped_tokens": [*string.punctuation],
+}
 
-class TokenVectors(TokenVectorAnswers, Kind[np.ndarray]):
-    """No labels; an answer is the vectors of a text's tokens."""
+
+class TokenVectors(TokenVectorAnswers, Kind[TextVectors]):
+    """The vectors of rows of texts, learned by in-batch ranking, or from a better model's scores."""
+
+    @property
+    def scale(self) -> float:
+        """The factor of scores in ranking losses: a mean is from -1 to 1, a sum as large as the query is long."""
+        return 20.0 if self.mean else 1.0
+
+    def loss(self) -> keras.losses.Loss:
+        return MultipleNegativesRankingLoss(self.scale)
+
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        if are_text_numbers(targets):
+            return self.loss()
+        if columns < 3 or are_vectors(targets, columns):
+            raise ValueError(
+                "vectors of tokens learn from texts without labels, or from a better model's scores of two or more "
+                "texts for each query"
+            )
+        is_scores = len(targets.shape) == 2 and targets.shape[1] == columns - 1
+        return DistillKLDivLoss() if is_scores else MarginMSELoss()
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
+class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
     """A model that encodes each token of a text as a vector, and compares texts by their most similar tokens.
 
     Use it to rank texts more precisely than by one vector of each, where each document is still encoded only once.
@@ -40,7 +83,9 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
 
     Khattab and Zaharia 2020, "ColBERT: Efficient and Effective Passage Search via Contextualized Late Interaction over
     BERT". The model must have been trained for this, as models for ColBERT, PyLate or sentence-transformers'
-    MultiVectorEncoder are.
+    MultiVectorEncoder are; `fine_tune` trains one. It learns from columns of texts, `(queries, positives)`, maybe
+    followed by negatives, with `MultipleNegativesRankingLoss`; and from a better model's scores of two or more texts
+    for each query, with `DistillKLDivLoss` (Santhanam et al. 2022, "ColBERTv2") or `MarginMSELoss`.
 
     Args:
         encoder, preprocessor: see `BertTask`. Its longest row is the length of documents.
@@ -57,10 +102,12 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
         mean_maxsim: whether `similarity` is the mean over the tokens of a query, in place of the sum.
 
     Call arguments:
-        inputs: documents, or packed inputs of any texts, see `BertTask`.
+        inputs: documents, or packed inputs of any texts, see `BertTask`. Or a tuple of columns, queries first.
 
     Returns:
-        float32 `[batch, seq_length, vector_size]`: the vectors; zeros for padding and skipped tokens.
+        float32 `[batch, seq_length, vector_size]`: the vectors; zeros for padding and skipped tokens. For columns
+        `[batch, columns, seq_length, vector_size + 1]`, as the losses in `keras_bert.tasks.losses.sentence_losses` take
+        them: the last value is 1 for a token that counts, else 0.
 
     Example:
         >>> from keras_bert import BertMultiVectorEncoder
@@ -75,7 +122,6 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
     _rows: Mapping[str, _GraphOfKind]
     _by_length: GraphByLength
 
-    kind = TokenVectors()
     PARTS = (Part("dense", lambda model: model.projection, must_be_equal="dense"),)
 
     def __init__(
@@ -136,14 +182,71 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
     def vector_size(self) -> int:
         return self.dense[-1]["units"] if self.dense else self.encoder.config.hidden_size
 
+    @property
+    def kind(self) -> TokenVectors:
+        return TokenVectors(self.mean_maxsim)
+
+    @classmethod
+    def to_train(cls, settings: TokenVectorFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        with Preset.open(preset) as opened:
+            new = {} if cls.is_in(opened) else dict(NEW)
+            if new or settings.vector_size:
+                new["dense"] = [{"units": settings.vector_size or 128}]
+            model = cls.from_preset(opened, sequence_length=settings.sequence_length, **new)
+        loss = settings.loss and getattr(sentence_losses, SENTENCE_LOSSES[settings.loss])()
+        if isinstance(loss, MultipleNegativesRankingLoss):
+            loss.scale = model.kind.scale
+        return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
+
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
+        if isinstance(inputs, tuple | list):
+            columns = self.text_columns(inputs, training)
+            return ops.stack([each.vectors(each.packed) for each in columns], axis=1)
         packed = inputs if isinstance(inputs, dict) else self._pack("document", inputs)
         return self._encode_packed(packed, "document", training)[0]
+
+    def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
+        kinds = ["query", *["document"] * (len(columns) - 1)]
+        packed = [
+            each if isinstance(each, dict) else self._pack(kind, each)
+            for kind, each in zip(kinds, columns, strict=True)
+        ]
+        sizes = [each["input_mask"].shape[1] for each in packed]
+        longest = None if None in sizes else max(sizes)
+        tokens = longest or ops.max(ops.stack([ops.shape(each["input_mask"])[1] for each in packed]))
+
+        def vectors(packed: dict[str, Tensor], kind: str) -> Tensor:
+            found, counts = self._encode_packed(packed, kind, training)
+            counts = ops.cast(ops.expand_dims(counts, -1), "float32")
+            if self.mean_maxsim and kind == "query":
+                found = found / ops.maximum(ops.sum(counts, axis=1, keepdims=True), 1)  # then a sum is the mean
+            rows = ops.concatenate([found, counts], axis=-1)
+            return ops.pad(rows, [[0, 0], [0, tokens - ops.shape(rows)[1]], [0, 0]])
+
+        shape = (longest, self.vector_size + 1)
+        return [
+            Column(each, functools.partial(vectors, kind=kind), shape, self._least(kind))
+            for kind, each in zip(kinds, packed, strict=True)
+        ]
+
+    def tokenized(self, number: int, texts: list[str]) -> tuple[tf.RaggedTensor, np.ndarray]:
+        kind = "document" if number else "query"
+        rows = self._rows[kind]
+        segments = rows.tokenize([*texts], self._text_before(kind))
+        lengths, longest = rows.lengths(segments), rows.longest
+        if kind == "query" and (truncated := int(np.sum(lengths > longest))):
+            message = f"queries truncated to {longest} tokens: {truncated:,} of {len(texts):,}"
+            warnings.warn(message, stacklevel=6)
+            lengths = np.minimum(lengths, longest)
+        return segments[0], lengths
+
+    def packed_column(self, number: int, segment: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        return self._rows["document" if number else "query"].pack([segment])
 
     def _pack(self, kind: str, texts: Tensor) -> dict[str, Tensor]:
         """Packs texts of a kind, string `[batch]`, with their prompt."""
         before, rows = self._text_before(kind), self._rows[kind]
-        return rows.pack(rows.segments(tf.strings.join([before, texts]) if before else texts))
+        return rows.pack(rows._segments(tf.strings.join([before, texts]) if before else texts))
 
     def _encode_packed(
         self, packed: Mapping[str, Tensor], kind: str, training: bool | None = None
@@ -175,9 +278,6 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
         vectors, counts = self._encode_packed(self._rows[kind].pack(segments), kind, training=False)
         return ops.concatenate([vectors, ops.cast(ops.expand_dims(counts, -1), "float32")], axis=-1)
 
-    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        raise ValueError("a BertMultiVectorEncoder is not trained here; train it with PyLate or sentence-transformers")
-
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves documents, `text`, string `[batch]`.
 
@@ -202,19 +302,11 @@ class BertMultiVectorEncoder(MultiVectorEncoder, BertTask):
         once.
         """
         queries, rows = tf.unique(text)
-        packed = {"query": self._pack("query", queries), "document": self._pack("document", text_pair)}
-        (queries, counts), (documents, mask) = (
-            self._encode_packed(each, kind, training=False) for kind, each in packed.items()
-        )
-        queries, counts = tf.gather(queries, rows), tf.gather(tf.cast(counts, tf.float32), rows)
-        products = tf.matmul(queries, documents, transpose_b=True)  # [batch, query tokens, document tokens]
-        products = tf.where(mask[:, None] > 0, products, products.dtype.min)
-        scores = tf.reduce_sum(tf.reduce_max(products, axis=-1) * counts, axis=-1)
-        if self.mean_maxsim:
-            scores /= tf.reduce_sum(counts, axis=-1)
-        scores = tf.where(tf.reduce_any(mask > 0, axis=-1), scores, token_vectors.NO_TOKENS)
-        query_tokens = tf.gather(count_tokens(packed["query"]), rows)
-        return {"score": scores, "token_count": query_tokens + count_tokens(packed["document"])}
+        columns = self.text_columns([queries, text_pair], training=False)
+        queries, documents = (each.vectors(each.packed) for each in columns)
+        query_tokens, document_tokens = (count_tokens(each.packed) for each in columns)
+        scores = maxsim(tf.gather(queries, rows), documents)
+        return {"score": scores, "token_count": tf.gather(query_tokens, rows) + document_tokens}
 
     @property
     def serve_more(self) -> dict[str, Callable[..., dict[str, tf.Tensor]]]:
@@ -234,10 +326,7 @@ class _GraphOfKind(GraphByLength):
     ) -> None:
         super().__init__(preprocessor, compute, graphs)
         self._first_token, self._least_length = first_token, least_length
-        self.pack = preprocessor.pack
-
-    def segments(self, texts: tf.Tensor) -> list[tf.RaggedTensor]:
-        return self._segments(texts)
+        self.pack, self.longest = preprocessor.pack, preprocessor.longest
 
     def _segments(self, *columns: tf.Tensor) -> list[tf.RaggedTensor]:
         (tokens,) = super()._segments(*columns)

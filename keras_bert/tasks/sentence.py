@@ -13,8 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.columns import Labels, Targets, Texts
-from keras_bert.answers.similarity import SentenceEncoder, are_text_numbers
+from keras_bert.answers.similarity import SentenceEncoder
 from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
@@ -24,9 +23,10 @@ from keras_bert.formats import Preset
 from keras_bert.formats.libraries.modules import DENSE_ACTIVATIONS
 from keras_bert.formats.libraries.sentence_transformers import SIMILARITIES
 from keras_bert.tasks.base.by_length import GraphByLength
-from keras_bert.tasks.base.columns import Inputs, as_arrays
+from keras_bert.tasks.base.columns import Inputs
+from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
-from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
+from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
 from keras_bert.tasks.heads.pooling import pooled
 from keras_bert.tasks.kinds.similarity import Similarity
@@ -39,7 +39,7 @@ from keras_bert.text.strings import as_strings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSentenceEncoder(SentenceEncoder, BertTask):
+class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
     """A model that embeds texts as vectors, so that the `similarity` of two vectors measures how close the texts are.
 
     Use it for search, clustering and near-duplicates, where each text is encoded once. To score few pairs more
@@ -88,7 +88,6 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
     _by_length: GraphByLength
 
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
-    COMPARES_TEXTS = True
     READS_WINDOWS = True
 
     def __init__(
@@ -142,9 +141,7 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
     def to_train(cls, settings: EmbedFiles, preset: str | Path, examples: Examples) -> ToTrain:
         prompts = (settings.query_prompt, settings.positive_prompt)
         arguments: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
-        score_loss = "margin_mse" if settings.negative_columns else "cosent"
-        default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
-        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.loss or default_loss])()
+        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.chosen_loss])()
         if settings.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
             arguments["matryoshka_dimensions"] = settings.matryoshka_dims
@@ -170,12 +167,11 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
-        """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
         packed_columns = []
         for number, texts in enumerate(columns):
             prompt = self._column_prompt(number)
             vectors = functools.partial(self._encode_packed, skipped=self._count_skipped(prompt), training=training)
-            packed_columns.append(Column(self.packed(_prepend(prompt, texts)), vectors, self.vector_size))
+            packed_columns.append(Column(self.packed(_prepend(prompt, texts)), vectors, (self.vector_size,)))
         return packed_columns
 
     def _encode_packed(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
@@ -234,30 +230,12 @@ class BertSentenceEncoder(SentenceEncoder, BertTask):
         """Computes `embedding`, float32 `[batch, vector_size]`, of `sequence_output` and the mask of tokens to pool."""
         return {"embedding": self._pool(inputs["sequence_output"], inputs["input_mask"])}
 
-    # -- Training on columns of texts that are compared: anchors, positives, negatives
+    def tokenized(self, number: int, texts: list[str]) -> tuple[tf.RaggedTensor, np.ndarray]:
+        segment = self.preprocessor.tokenizer.tokenize(_prepend(self._column_prompt(number), as_strings(texts)))
+        return segment, self._by_length.lengths([segment])
 
-    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
-        if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
-            return as_arrays(x), self.kind.targets_of(self.columns(x), None)
-        return super().arrays(x, y)
-
-    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes columns of texts, each with its prompt."""
-        columns = self.columns(x)
-        targets = self.kind.targets_of(columns, y)
-        segments = tuple(
-            self.preprocessor.tokenizer.tokenize(_prepend(self._column_prompt(number), as_strings(list(column))))
-            for number, column in enumerate(columns)
-        )
-        lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
-        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
-
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
-        if are_text_numbers(targets):  # numbered anew in the batch: small numbers are exact in a loss's float32
-            _, numbers = tf.unique(tf.reshape(targets, [-1]))
-            targets = tf.reshape(numbers, tf.shape(targets))
-            targets = tf.ensure_shape(targets, [None, len(segments)])
-        return tuple(self.preprocessor.pack(segment) for segment in segments), targets
+    def packed_column(self, number: int, segment: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        return self.preprocessor.pack(segment)
 
     # -- Files
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,28 +12,48 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers.columns import Targets
+from keras_bert.answers.similarity import are_text_numbers
 from keras_bert.answers.tokens import SparseEncoder, WeightAnswers
-from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
+from keras_bert.data import Examples
+from keras_bert.data.task_files import SparseFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.libraries import sparse_encoder
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
+from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
-from keras_bert.tasks.base.task import BertTask
+from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.kinds.similarity import Similarity
+from keras_bert.tasks.losses import sentence_losses
+from keras_bert.tasks.losses.sentence_losses import SpladeLoss
 from keras_bert.tasks.masked_lm import GraphTokenTexts, token_texts
+from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 
-class TokenWeights(WeightAnswers, Kind[dict[str, float]]):
-    """No labels; an answer is the weights of a text's tokens."""
+class TokenWeights(WeightAnswers, Similarity):
+    """The weights of rows of texts, learned as `Similarity`, by dot products, with FLOPS."""
+
+    def loss(self) -> keras.losses.Loss:
+        return SpladeLoss(_loss_named("multiple_negatives_ranking"))
+
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        return self.loss() if are_text_numbers(targets) else SpladeLoss(super().loss_for(targets, columns))
+
+
+def _loss_named(name: str) -> keras.losses.Loss:
+    """Makes a loss of sentence vectors; a ranking loss compares dot products."""
+    arguments = {"scale": 1.0, "normalize": False} if name.startswith("multiple_negatives") else {}
+    return getattr(sentence_losses, SENTENCE_LOSSES[name])(**arguments)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSparseEncoder(SparseEncoder, BertTask):
+class BertSparseEncoder(SparseEncoder, ComparesTexts):
     """A model that weights the tokens of the vocabulary: the tokens of a text, and others of similar meaning.
 
     Use it for search with an inverted index: most weights are 0, so the index can hold them. The similarity of two
@@ -39,7 +61,8 @@ class BertSparseEncoder(SparseEncoder, BertTask):
 
     A weight is `max over positions of log(1 + max(0, logit))`, with the logits of the masked language modeling head:
     Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information Retrieval", section 3. The model
-    must have been trained for this, as models for sentence-transformers' SparseEncoder are.
+    must have been trained for this, as models for sentence-transformers' SparseEncoder are; `fine_tune` trains one,
+    from a masked language model and columns of texts, `(queries, positives)`, maybe with negatives, by `SpladeLoss`.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
@@ -48,13 +71,13 @@ class BertSparseEncoder(SparseEncoder, BertTask):
         query_table: whether queries get their weights from a table, without the network: 0 for a token that is not in
             the query, else the token's own weight, such as its rarity. The table comes from a preset; in a new model
             all weights are 1. Geng et al. 2024, "Towards Competitive Search Relevance For Inference-Free Learned
-            Sparse Retrievers".
+            Sparse Retrievers". Training leaves it as it is, unless `model.query_weights.trainable` is True.
 
     Call arguments:
-        inputs: texts, or packed inputs, see `BertTask`.
+        inputs: texts, or packed inputs, see `BertTask`. Or a tuple of columns, queries first.
 
     Returns:
-        float32 `[batch, vocab_size]`: the weights, 0 or more.
+        float32 `[batch, vocab_size]`: the weights, 0 or more; for columns `[batch, columns, vocab_size]`.
 
     Example:
         >>> model = BertSparseEncoder.from_preset("bert-books")  # in practice, a SPLADE model
@@ -95,17 +118,63 @@ class BertSparseEncoder(SparseEncoder, BertTask):
         self.query_weights = None
         if query_table:
             shape = (preprocessor.tokenizer.vocabulary_size,)
-            self.query_weights = self.add_weight(
-                shape=shape, initializer="ones", dtype="float32", trainable=False, name="query_weights"
-            )
+            self.query_weights = self.add_weight(shape=shape, initializer="ones", dtype="float32", name="query_weights")
+            self.query_weights.trainable = False  # may become True: a tape watches what it was made for
         self.built = True
 
+    @classmethod
+    def to_train(cls, settings: SparseFiles, preset: str | Path, examples: Examples) -> ToTrain:
+        arguments = {"sequence_length": settings.sequence_length, "query_table": settings.query_table or None}
+        model = cls.from_preset(preset, **arguments)
+        if model.query_weights is not None:
+            model.query_weights.trainable = settings.train_query_table
+        elif settings.train_query_table:
+            raise ValueError(f"train_query_table needs a table, but {preset} has none; add query_table")
+        loss = SpladeLoss(_loss_named(settings.chosen_loss), settings.document_weight, settings.query_weight)
+        return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
+
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
-        packed = self.packed(inputs)
+        if isinstance(inputs, tuple | list):
+            columns = self.text_columns(inputs, training)
+            return ops.stack([each.vectors(each.packed) for each in columns], axis=1)
+        return self._encode_packed(self.packed(inputs), training)
+
+    def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
+        network = functools.partial(self._encode_packed, training=training)
+        first = network if self.query_weights is None else self._look_up
+        tokenize = self.preprocessor.tokenizer.tokenize
+        return [
+            Column(
+                texts if isinstance(texts, dict) else self.packed_column(number, tokenize(texts)),
+                network if number else first,
+                (self.encoder.config.vocab_size,),
+            )
+            for number, texts in enumerate(columns)
+        ]
+
+    def tokenized(self, number: int, texts: list[str]) -> tuple[tf.RaggedTensor, np.ndarray]:
+        segment = self.preprocessor.tokenizer.tokenize(as_strings(texts))
+        return segment, self._by_length.lengths([segment])
+
+    def packed_column(self, number: int, segment: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        if number or self.query_weights is None:
+            return self.preprocessor.pack(segment)
+        ids = segment[:, : self.preprocessor.longest]  # the table has no special tokens
+        return {"input_word_ids": ids.to_tensor(), "input_mask": tf.ones_like(ids).to_tensor()}
+
+    def _look_up(self, packed: dict[str, Tensor]) -> Tensor:
+        """Looks up the weights of queries in the table, float32 `[batch, vocab_size]`."""
+        ids, mask = packed["input_word_ids"], packed["input_mask"]
+        rows, size = tf.zeros_like(ids) + tf.range(tf.shape(ids)[0])[:, None], self.encoder.config.vocab_size
+        counts = tf.scatter_nd(tf.stack([rows, ids], axis=-1), mask, [tf.shape(ids)[0], size])
+        assert self.query_weights is not None  # the caller has checked it
+        table = ops.pad(self.query_weights, [[0, size - self.query_weights.shape[0]]])
+        return ops.cast(counts > 0, "float32") * table
+
+    def _encode_packed(self, packed: dict[str, Tensor], training: bool | None = None) -> Tensor:
         hidden = self.encoder(packed, training=training)["sequence_output"]
         logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
-        logits = ops.relu(ops.cast(logits, "float32"))  # [batch, seq_length, vocab_size]
-        logits = logits * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
+        logits = ops.where(ops.expand_dims(packed["input_mask"] > 0, -1), logits, 0)  # [batch, seq_length, vocab_size]
         if self.pooling == "max":  # log(1 + x) keeps the order, so take it of the maxima: there are far fewer of them
             return self._weights(ops.max(logits, axis=1, initial=0.0))
         return ops.sum(self._weights(logits), axis=1)
@@ -118,8 +187,8 @@ class BertSparseEncoder(SparseEncoder, BertTask):
         return [*self.preprocessor.tokenizer.tokenize(as_strings(list(texts))).numpy()]
 
     def _weights(self, logits: Tensor) -> Tensor:
-        """Converts logits of 0 or more to weights. 0 stays 0."""
-        weights = ops.log1p(logits)
+        """Converts logits to weights, float32: 0 for those below 0."""
+        weights = ops.log1p(ops.relu(ops.cast(logits, "float32")))
         return ops.log1p(weights) if self.activation == "log1p_relu" else weights
 
     def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tf.Tensor:

@@ -330,7 +330,8 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     longest = preprocessor.longest
     if truncated := int(np.sum(examples.lengths > longest)):
         message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
-        warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=5)
+        advice = "; long_text='windows' reads all of their tokens" if model.READS_WINDOWS else ""
+        warnings.warn(f"{message}{advice}", stacklevel=5)
     return np.minimum(examples.lengths, longest)
 
 

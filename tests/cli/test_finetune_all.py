@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from keras_bert import BertQuestionAnswerer, BertReranker, BertSentenceEncoder
+from keras_bert import BertMultiVectorEncoder, BertQuestionAnswerer, BertReranker, BertSentenceEncoder
 
 from ..support import small
 from ..support.commands import KINDS, QUICK, columns, json_lines
@@ -217,6 +217,34 @@ def test_embed(run, traced, untrained, questions, tmp_path):
     assert run(*command).stdout == result.stdout  # the run is finished
     vectors = BertSentenceEncoder.from_preset(model, truncate_dim=8).encode([*questions[0].values()])
     assert vectors[0] @ vectors[1] > 0.8
+
+
+def test_embed_tokens(run, traced, untrained, questions, tmp_path):
+    """To an index that finds them."""
+    path, model = write(tmp_path / "train.jsonl", questions), tmp_path / "model"
+    files = ("--train", path, "--eval", path, *QUESTIONS)
+    options = ("--vector-size", "8", "--mini-batch-size", "16", *QUICK)
+    result = run("finetune", "embed-tokens", *files, "--preset", untrained, "--output", model, *options)
+    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
+    assert list(measures) == ["ndcg@10", "mrr@10", "accuracy@1", "recall@10"]
+    assert float(measures["ndcg@10"]) > 0.8
+    encoder = BertMultiVectorEncoder.from_preset(model)
+    assert (encoder.vector_size, encoder.query_length) == (8, 32)
+    assert encoder.encode("a, b!").shape == (4, 8)  # without punctuation
+    again = run("evaluate", model, path, *QUESTIONS).stdout
+    assert f"ndcg@10\t{measures['ndcg@10']}\n" in again
+    run("index", path, "--text-column", "context", "--preset", model, "--output", tmp_path / "index")
+    row = questions[3]
+    found = json.loads(run("search", tmp_path / "index", row["question"], "--format", "jsonl", "--top-k", "48").stdout)
+    (score,) = encoder.similarity(encoder.encode_query(row["question"]), encoder.encode(row["context"]))[0]
+    (hit,) = (each for each in found["hits"] if each["text"] == row["context"])
+    assert hit["similarity"] == pytest.approx(score, rel=2e-3)
+    # It is trained further as it is, and learns from scores.
+    scored = [{**each, "other": row["context"], "right": 2 + i % 3, "wrong": 0.5} for i, each in enumerate(questions)]
+    columns = ("--negative-column", "other", "--score-column", "right", "--score-column", "wrong")
+    command = ("finetune", "embed-tokens", "--train", write(tmp_path / "scored.jsonl", scored), *QUESTIONS, *columns)
+    run(*command, "--preset", model, "--output", tmp_path / "scored", "--epochs", "1")
+    assert BertMultiVectorEncoder.from_preset(tmp_path / "scored").settings() == encoder.settings()
 
 
 def test_embed_with_scores_and_with_negatives(run, untrained, questions, tmp_path):

@@ -33,7 +33,7 @@ def use_quick_model(patch):
         encode_counted=lambda texts, **_: (encode(texts), 0),
     )
     patch(tasks, "BertSentenceEncoder", SimpleNamespace(to_compare=lambda preset: model))
-    patch(representations, "task_of", lambda preset: "BertSentenceEncoder")
+    patch(representations, "task_of", lambda *_: "BertSentenceEncoder")
     for module in (building, text_index):
         patch(module, "compute_digest", lambda model: "digest")
 

@@ -176,7 +176,7 @@ CASES = {
         },
         "encode", (TEXTS,),
         lambda row: np.array(row["embeddings"], "float32")[np.array(row["mask"]) > 0],
-        TEXTS, np.ones((4, 9, 8), "float32"), "BertModel", {}, "mse",
+        PAIR, None, "BertModel", {},
     ),
     "scores": Case(
         BertReranker, {"activation": "identity", "dropout": 0.3}, "score", PAIR, lambda row: row["score"],

@@ -84,7 +84,7 @@ def test_both_passes_draw_the_same_dropout():
     """Eagerly, a tape around the first pass alone gives the gradients that the second pass must give."""
     model = made(hidden_dropout=0.3, attention_dropout=0.3)
     columns = [
-        Column(model.preprocessor(texts), lambda inputs: model._encode_packed(inputs, 0, training=True), 32)
+        Column(model.preprocessor(texts), lambda inputs: model._encode_packed(inputs, 0, training=True), (32,))
         for texts in (ANCHORS, POSITIVES)
     ]
     passes = _Passes(model, columns, 3)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_bert import (
     BertClassifier,
     BertEncoder,
+    BertMultiVectorEncoder,
     BertQuestionAnswerer,
     BertReranker,
     BertSentenceEncoder,
@@ -50,6 +51,7 @@ COMPARING = {
     "ranking": MultipleNegativesSymmetricRankingLoss(),
     "ranking_by_two": MultipleNegativesRankingLoss(),  # in mini-batches of two
     "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),
+    "tokens_by_two": MultipleNegativesRankingLoss(1.0),  # of their vectors; replicas have rows of unlike lengths
     "guided": GISTEmbedLoss(),
     "cosent": CoSENTLoss(),
     "angle": AnglELoss(),
@@ -61,7 +63,16 @@ COMPARING = {
 # have unlike numbers of rows.
 JOBS = {
     ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "few_shot_run", "ranking", "angle"),
-    ("mirrored", 3): ("ranking_by_two", "shorter_by_two", "guided", "cosent", "lists", "few_shot", "few_shot_of_two"),
+    ("mirrored", 3): (
+        "ranking_by_two",
+        "shorter_by_two",
+        "tokens_by_two",
+        "guided",
+        "cosent",
+        "lists",
+        "few_shot",
+        "few_shot_of_two",
+    ),
     ("multi_worker", 2): ("few_shot_run", "ranking", "lists"),
     ("multi_worker", 3): ("any_model", "classified", "pretrained"),
 }
@@ -188,6 +199,10 @@ def compared(kind):
         model.head.logits.trainable = False
         x, y = model.preprocessor(columns[0][:rows]), np.array([0, 1, 1, 0, 1, 0, 0])[:rows]
         loss = model.training_loss()
+    elif kind == "tokens_by_two":
+        model = BertMultiVectorEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor(), [{"units": 8}])
+        model = small.shaken(model, scale=0.1)
+        x = tuple(map(tf.constant, columns))
     else:
         model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
         x = tuple(model.preprocessor(column) for column in columns)

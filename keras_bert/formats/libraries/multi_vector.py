@@ -56,6 +56,8 @@ _POOLING = {
     "normalize_embeddings": (bool, None),
     "tasks": ([str], None),
 }
+# sentence-transformers' package of a kind of module, else "base".
+_PACKAGES: dict[str, str] = dict.fromkeys(("MultiVectorMask", "HierarchicalTokenPooling"), "multi_vector_encoder")
 _FIXED_TASKS = ["document"]
 _METADATA = {
     **dict.fromkeys(("query_token_id", "doc_token_id"), (str, None)),
@@ -255,49 +257,53 @@ def write(
     directory: Path, settings: MultiVectorSettings, weights: Mapping[str, np.ndarray], tokenizer: Any
 ) -> list[str]:
     """Writes the files by which `MultiVectorEncoder(directory)` computes the same vectors. Returns their names."""
-    markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
-    layers, pooling, expansion = settings.dense or [], settings.token_pooling, settings.query_expansion
-    kinds = ["Transformer", *["Dense"] * len(layers), "MultiVectorMask", *["Normalize"] * settings.normalize]
-    kinds += ["HierarchicalTokenPooling"] * (pooling is not None)
-    packages = dict.fromkeys(kinds, "multi_vector_encoder") | dict.fromkeys(
-        ("Transformer", "Dense", "Normalize"), "base"
-    )
-    types = [f"sentence_transformers.{packages[kind]}.modules.{kind}" for kind in kinds]
-    values: dict[str, object] = {
-        LENGTH: {
-            "max_seq_length": settings.max_length,
-            "do_lower_case": False,
-            "document_length": settings.max_length,
-            "query_length": settings.query_length,
-            "query_expansion": expansion
-            and {"strategy": "fixed" if settings.query_length == expansion["length"] else "min", **expansion},
-        },
-        PROMPTS: {
-            "model_type": "MultiVectorEncoder",
-            "prompts": {"query": "", "document": "", **settings.prompts},
-            "default_prompt_name": None,
-            "similarity_fn_name": "meanmaxsim" if settings.mean_maxsim else "maxsim",
-            # Other libraries put prompts before texts, and find the tokens there if they are told so in this way.
-            **{f"{kind}_prefix": marker for kind, marker in markers.items() if marker},
-        },
-        "MultiVectorMask": {
-            "skiplist_words": settings.skipped_tokens or [],
-            "skiplist_tasks": _FIXED_TASKS,
-            "keep_only_token_ids": None,
-        },
-    }
-    if settings.normalize:
-        values["Normalize"] = _ON_TOKENS
-    if pooling is not None:
-        values["HierarchicalTokenPooling"] = {
-            "pool_factor": pooling["factor"],
-            "num_protected_tokens": pooling["protected"],
-            "normalize_embeddings": pooling["normalize"],
-            "tasks": _FIXED_TASKS,
-        }
+    listed = _modules_of_settings(settings)
+    types = [f"sentence_transformers.{_PACKAGES.get(kind, 'base')}.modules.{kind}" for kind, _ in listed]
+    values = {LENGTH: _lengths(settings), PROMPTS: _model_settings(settings, tokenizer)}
+    values |= {kind: config for kind, config in listed if config and kind != "Dense"}
     dense = []
-    for number, layer in enumerate(layers):
+    for number, layer in enumerate(settings.dense or []):
         names = (name for name in ("kernel", "bias", "residual") if f"{name}_{number}" in weights)
         more = {**_ON_TOKENS, **({"use_residual": True} if layer["use_residual"] else {})}
         dense.append((layer, {name: weights[f"{name}_{number}"] for name in names}, more))
     return modules.write(directory, types, values, dense)
+
+
+def _modules_of_settings(settings: MultiVectorSettings) -> list[tuple[str, dict[str, Any]]]:
+    """Lists the kind and the configuration of each module to write."""
+    skipped = settings.skipped_tokens or []
+    mask = {"skiplist_words": skipped, "skiplist_tasks": _FIXED_TASKS, "keep_only_token_ids": None}
+    modules = [("Transformer", {}), *(("Dense", layer) for layer in settings.dense or []), ("MultiVectorMask", mask)]
+    if settings.normalize:
+        modules.append(("Normalize", _ON_TOKENS))
+    if (pooling := settings.token_pooling) is not None:
+        config = {"pool_factor": pooling["factor"], "num_protected_tokens": pooling["protected"]}
+        config |= {"normalize_embeddings": pooling["normalize"], "tasks": _FIXED_TASKS}
+        modules.append(("HierarchicalTokenPooling", config))
+    return modules
+
+
+def _lengths(settings: MultiVectorSettings) -> dict[str, Any]:
+    expansion = settings.query_expansion
+    if expansion is not None:
+        is_fixed = settings.query_length == expansion["length"]
+        expansion = {"strategy": "fixed" if is_fixed else "min", **expansion}
+    return {
+        "max_seq_length": settings.max_length,
+        "do_lower_case": False,
+        "document_length": settings.max_length,
+        "query_length": settings.query_length,
+        "query_expansion": expansion,
+    }
+
+
+def _model_settings(settings: MultiVectorSettings, tokenizer: Any) -> dict[str, Any]:
+    markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
+    return {
+        "model_type": "MultiVectorEncoder",
+        "prompts": {"query": "", "document": "", **settings.prompts},
+        "default_prompt_name": None,
+        "similarity_fn_name": "meanmaxsim" if settings.mean_maxsim else "maxsim",
+        # Other libraries put prompts before texts, and find the tokens there if they are told so in this way.
+        **{f"{kind}_prefix": marker for kind, marker in markers.items() if marker},
+    }

@@ -197,6 +197,9 @@ class BertTask(Replicated, Storable, Answerer):
     def compile(self, optimizer: keras.optimizers.Optimizer | str | None = None, *args: Any, **kwargs: Any) -> None:
         """Compiles as Keras does. By default, the optimizer is `AdamW()` with the paper's highest fine-tuning rate."""
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
+        for loss in (self.loss, getattr(self.loss, "loss", None)):  # of several replicas, `GlobalMean` has it
+            if follow := getattr(loss, "follow", None):
+                follow(self.optimizer)
 
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any

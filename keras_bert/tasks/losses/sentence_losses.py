@@ -4,6 +4,9 @@ Called with several columns of texts, a `BertSentenceEncoder` returns vectors, f
 0 holds the anchors. Each loss compares the vectors within a row; some losses also compare vectors of different rows.
 The vectors may have any length. A loss is the mean of its float32 `[batch]`, unless it says otherwise.
 
+`MultipleNegativesRankingLoss`, `MarginMSELoss` and `DistillKLDivLoss` also take the vectors of tokens that a
+`BertMultiVectorEncoder` returns, float32 `[batch, columns, tokens, size + 1]`, and compare texts by `maxsim`.
+
 ==============================  ======================================  =====================================
 Loss                            Columns of texts                        Labels
 ==============================  ======================================  =====================================
@@ -18,7 +21,7 @@ Loss                            Columns of texts                        Labels
 `VectorMSELoss`                 one or more                             a better model's vectors
 ==============================  ======================================  =====================================
 
-`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later.
+`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later; `SpladeLoss`, for sparse ones.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers.similarity import margins_of
@@ -38,16 +42,56 @@ from keras_bert.tensors import Tensor
 LOWEST = -1e9  # of float32 scores: its exponential is 0
 
 
-def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normalize: bool = True) -> list[Tensor]:
-    """Splits vectors, `[batch, columns, size]`, by column; `most` is `least` by default, None for any number."""
-    most = least if most == 0 else most
-    count = vectors.shape[1] if len(vectors.shape) == 3 else 1
+def columns_of_vectors(
+    vectors: Tensor, least: int, most: int | None = 0, normalize: bool = True, may_be_tokens: bool = False
+) -> list[Tensor]:
+    """Splits vectors, `[batch, columns, size]`, by column; `most` is `least` by default, None for any number.
+
+    Vectors of tokens, `[batch, columns, tokens, size + 1]`, are never normalized.
+    """
+    are_tokens = len(vectors.shape) == 4
+    if not may_be_tokens:
+        _check_single(vectors)
+    most, normalize = least if most == 0 else most, normalize and not are_tokens
+    count = vectors.shape[1] if len(vectors.shape) == 3 or are_tokens else 1
     if count < least or (most and count > most):
         expected = f"{least}" if most else f"{least} or more"
         raise ValueError(f"the model was given {counted(count, 'column')} of texts; this loss compares {expected}")
     vectors = ops.cast(vectors, "float32")
     vectors = ops.normalize(vectors, axis=-1) if normalize else vectors
     return [vectors[:, column] for column in range(count)]
+
+
+def _check_single(vectors: Tensor) -> None:
+    if len(vectors.shape) == 4:
+        raise ValueError(
+            "this loss compares one vector of each text, not vectors of tokens; for these, take "
+            "MultipleNegativesRankingLoss, MarginMSELoss or DistillKLDivLoss"
+        )
+
+
+def maxsim(queries: Tensor, documents: Tensor) -> Tensor:
+    """Computes the MaxSim of queries with documents: for each token of a query, the highest dot product, summed.
+
+    Khattab and Zaharia 2020, "ColBERT", equation 3. The last value of a vector is 1, or 0 for a token that does not
+    count, such as padding: `[..., tokens, size + 1]` each -> float32 `[...]`. A document without tokens gets -1e9.
+    """
+    counts = documents[..., -1] > 0  # [..., document tokens]
+    products = ops.matmul(queries[..., :-1], ops.swapaxes(documents[..., :-1], -1, -2))
+    highest = ops.max(ops.where(ops.expand_dims(counts, -2), products, LOWEST), axis=-1)  # [..., query tokens]
+    return ops.where(ops.any(counts, axis=-1), ops.sum(highest * queries[..., -1], axis=-1), LOWEST)
+
+
+def _all_scores(anchors: Tensor, candidates: Tensor) -> Tensor:
+    """Scores each anchor with each candidate, float32 `[batch, candidates]`."""
+    if len(anchors.shape) == 2:
+        return ops.matmul(anchors, ops.transpose(candidates))
+    if anchors.shape[1] is None:  # else XLA may compile it, which cuts at no number that is computed
+        positions = anchors[..., -1] * ops.arange(1, ops.shape(anchors)[1] + 1, dtype="float32")
+        anchors = anchors[:, : ops.cast(ops.max(positions, initial=0), "int32")]  # without padding up to documents
+    # One anchor after the other: the products of all tokens would take much memory.
+    compare = lambda anchor: maxsim(anchor, candidates)  # noqa: E731
+    return tf.map_fn(compare, anchors, fn_output_signature=tf.TensorSpec([candidates.shape[0]], tf.float32))
 
 
 def numbers(y_true: Tensor) -> Tensor:
@@ -74,15 +118,16 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
     et al. 2018. Replicas share their candidates, so the loss is that of the global batch.
 
     Args:
-        scale: the factor of the cosines; 1 / temperature.
+        scale: the factor of the cosines; 1 / temperature. For vectors of tokens, whose MaxSim is a sum, take 1.
         symmetric: whether half of the loss is the cross-entropy of finding each positive's anchor among all anchors
             (Günther et al. 2023, "Jina Embeddings 2", section 5), as in `MultipleNegativesSymmetricRankingLoss`.
+        normalize: whether vectors are compared by their cosine; else by their dot product.
 
     Call arguments:
         y_true: `[batch, columns]`, an id for each text; equal texts have equal ids, see `text_numbers`. They mask
             duplicates: a candidate identical to the anchor, or to a positive of an identical anchor, is left out of the
             negatives. `y_true` of another shape is ignored.
-        y_pred: vectors `[batch, columns, size]`, two columns or more.
+        y_pred: vectors `[batch, columns, size]`, two columns or more; or those of tokens.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -91,22 +136,28 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
     """
 
     def __init__(
-        self, scale: float = 20.0, symmetric: bool = False, name: str = "multiple_negatives_ranking", **kwargs: Any
+        self,
+        scale: float = 20.0,
+        symmetric: bool = False,
+        name: str = "multiple_negatives_ranking",
+        normalize: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a number above 0")
         self.scale = scale
         self.symmetric = symmetric
+        self.normalize = normalize
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         losses = self._compute_losses(all_gather(y_true), all_gather(y_pred))
         return local_rows(losses, ops.shape(y_pred)[0])
 
     def _compute_losses(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        columns = columns_of_vectors(y_pred, 2, None)
+        columns = columns_of_vectors(y_pred, 2, None, self.normalize, may_be_tokens=True)
         anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
-        scores = self.scale * ops.matmul(anchors, ops.transpose(candidates))  # [batch, candidates]
+        scores = self.scale * _all_scores(anchors, candidates)
         is_positive = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
         if tuple(y_true.shape[1:]) == (len(columns),):
             scores = ops.where(ops.logical_and(_mark_excluded(y_true), ops.logical_not(is_positive)), LOWEST, scores)
@@ -123,7 +174,8 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         return not np.all(is_positive | ops.convert_to_numpy(_mark_excluded(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, object]:
-        return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
+        names = ("scale", "symmetric", "normalize")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -398,8 +450,9 @@ def _scores(y_pred: Tensor) -> Tensor:
     """Computes the scores of columns 1 and later, float32 `[batch, columns - 1]`; a reranker's logits are scores."""
     if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
         return ops.cast(y_pred, "float32")
-    query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
-    return ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
+    query, *others = columns_of_vectors(y_pred, 3, None, normalize=False, may_be_tokens=True)
+    compare = maxsim if len(query.shape) == 3 else lambda query, other: ops.sum(query * other, axis=-1)
+    return ops.stack([compare(query, each) for each in others], axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -407,16 +460,16 @@ class MarginMSELoss(keras.losses.Loss):
     """The squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
 
     Use it to train a sentence encoder or a small reranker on the scores of a large reranker. A score `s` is the dot
-    product of two vectors, or a reranker's logit. Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models
-    with Cross-Architecture Knowledge Distillation", section 3.2.
+    product of two vectors, MaxSim, or a reranker's logit. Hofstätter et al. 2020, "Improving Efficient Neural Ranking
+    Models with Cross-Architecture Knowledge Distillation", section 3.2.
 
     With vectors of length 1, margins are -2 to 2. Scale the better model's scores to that range, too.
 
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
             `[batch, columns - 2]`. The margins of one negative may also be `[batch]`.
-        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
-            of positives and negatives, `[batch, columns - 1]`.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; those of tokens; or a
+            reranker's logits of positives and negatives, `[batch, columns - 1]`.
 
     Returns:
         float32 `[batch]`, the mean over the negatives; its mean when called.
@@ -446,7 +499,7 @@ class DistillKLDivLoss(keras.losses.Loss):
     Use it as `MarginMSELoss`, if the better model's scores have another range: the temperature softens both.
 
     `T^2 KL(softmax(teacher / T) || softmax(student / T))`, where the student's score is the dot product of two vectors,
-    or a reranker's logit: Lin et al. 2020, "Distilling Dense Representations for Ranking using Tightly-Coupled
+    MaxSim or a reranker's logit: Lin et al. 2020, "Distilling Dense Representations for Ranking using Tightly-Coupled
     Teachers", section 4.2.
 
     Args:
@@ -454,8 +507,8 @@ class DistillKLDivLoss(keras.losses.Loss):
 
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`.
-        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
-            of positives and negatives, `[batch, columns - 1]`.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; those of tokens; or a
+            reranker's logits of positives and negatives, `[batch, columns - 1]`.
 
     Raises:
         ValueError: the number of scores does not fit the number of columns.
@@ -507,6 +560,7 @@ class VectorMSELoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        _check_single(y_pred)
         y_true = ops.cast(y_true, "float32")
         y_true = y_true[:, None] if len(y_true.shape) == 2 else y_true
         if y_true.shape[2] != y_pred.shape[2]:
@@ -519,8 +573,25 @@ class VectorMSELoss(keras.losses.Loss):
         return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))
 
 
+class _AroundLoss(keras.losses.Loss):
+    """A loss that computes another one, `loss`."""
+
+    loss: keras.losses.Loss
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Checks a batch as the wrapped loss does."""
+        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
+
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MatryoshkaLoss(keras.losses.Loss):
+class MatryoshkaLoss(_AroundLoss):
     """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
     Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning.
@@ -566,23 +637,80 @@ class MatryoshkaLoss(keras.losses.Loss):
             raise ValueError(f"got {counted(self.dims, 'dim')}, but {counted(self.weights, 'weight')}")
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        _check_single(y_pred)
         if max(self.dims) > y_pred.shape[-1]:
             raise ValueError(f"dims has {max(self.dims)}, but the vectors have {y_pred.shape[-1]} values")
         parts = [ops.normalize(y_pred[..., :dim], axis=-1) for dim in self.dims]
         losses = (weight * self.loss.call(y_true, part) for weight, part in zip(self.weights, parts, strict=True))
         return sum(losses)
 
-    def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks a batch as the wrapped loss does."""
-        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "dims": self.dims, "weights": self.weights}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SpladeLoss(_AroundLoss):
+    """A loss of sparse vectors, plus the weighted FLOPS of queries and of all other texts, which makes them sparse.
+
+    Use it to train a `BertSparseEncoder`. FLOPS is `sum_j (mean_i w_ij)^2` over the tokens j and the texts i of the
+    global batch: tokens that many texts have cost most (Paria et al. 2020, "Minimizing FLOPs to Learn Efficient Sparse
+    Representations"). Its weights grow from 0 with the square of the number of updates, so that the model first learns
+    to rank: Formal et al. 2021, "SPLADE v2", sections 2 and 3.3. With larger weights, texts have fewer tokens.
+
+    Args:
+        loss: a loss of this module. A search compares dot products, so take those, such as `MarginMSELoss()` or
+            `MultipleNegativesRankingLoss(1.0, normalize=False)`.
+        document_weight, query_weight: the highest weights of FLOPS.
+        ramp_updates: the number of updates until they are reached. By default a third of those of the learning rate's
+            schedule, which `fine_tune` sets; without such a schedule, 0.
+
+    Call arguments:
+        y_true: as the loss takes it.
+        y_pred: vectors `[batch, columns, size]`, queries first.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+        >>> base = MultipleNegativesRankingLoss(1.0, normalize=False)
+        >>> float(SpladeLoss(base, 2.0, 0.0)(ops.zeros([2]), vectors) - base(ops.zeros([2]), vectors))
+        1.0
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        document_weight: float = 3e-5,
+        query_weight: float = 5e-5,
+        ramp_updates: int | None = None,
+        name: str = "splade",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if not all(0 <= each < float("inf") for each in (document_weight, query_weight, ramp_updates or 0)):
+            raise ValueError(f"{document_weight=}, {query_weight=}, {ramp_updates=}; expected 0 or more of each")
+        self.loss, self.document_weight, self.query_weight = loss, document_weight, query_weight
+        self.ramp_updates, self._optimizer, self._ramp = ramp_updates, None, 0
+
+    def follow(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Lets the weights of FLOPS grow with the updates of an optimizer; `compile` of a model calls this."""
+        self._optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        updates = getattr(getattr(self._optimizer, "schedule", None), "total_steps", 0)
+        self._ramp = updates // 3 if self.ramp_updates is None else self.ramp_updates
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        queries, *documents = columns_of_vectors(all_gather(y_pred), 2, None, normalize=False)
+        flops = self.query_weight * _flops(queries) + self.document_weight * _flops(ops.concatenate(documents))
+        if self._ramp:
+            updates = ops.cast(self._optimizer.iterations, "float32")
+            flops = flops * ops.square(ops.minimum(updates / self._ramp, 1.0))
+        return self.loss.call(y_true, y_pred) + flops
 
     def get_config(self) -> dict[str, object]:
-        loss = keras.saving.serialize_keras_object(self.loss)
-        return {**super().get_config(), "loss": loss, "dims": self.dims, "weights": self.weights}
+        names = ("document_weight", "query_weight", "ramp_updates")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> MatryoshkaLoss:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+def _flops(vectors: Tensor) -> Tensor:
+    return ops.sum(ops.square(ops.mean(vectors, axis=0)))
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.

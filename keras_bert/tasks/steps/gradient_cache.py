@@ -34,8 +34,9 @@ class Column(NamedTuple):
     """A column of texts."""
 
     packed: dict[str, tf.Tensor]  # int32 [batch, seq_length] or [batch, windows, seq_length] each
-    vectors: Callable[[dict[str, tf.Tensor]], tf.Tensor]  # maps packed inputs to float32 [batch, size], as in training
-    size: int  # of a vector
+    vectors: Callable[[dict[str, tf.Tensor]], tf.Tensor]  # maps packed inputs to float32 [batch, *shape] in training
+    shape: tuple[int | None, ...]  # of a text: (size,), or (tokens, size)
+    least_length: int = 0  # of a row, padding included
 
 
 def check(model: BertTask, size: int) -> None:
@@ -57,7 +58,7 @@ def by_mini_batches(size: int) -> Forward:
     ) -> ForwardPass:
         with tape.stop_recording():
             passes = _Passes(model, model.text_columns(x, training=True), size)
-            vectors = passes.vectors()  # [batch, columns, size]
+            vectors = passes.vectors()  # [batch, columns, *shape]
         tape.watch(vectors)
         return ForwardPass(loss_terms(model, x, y, vectors, sample_weight), vectors, passes.gradients)
 
@@ -72,10 +73,10 @@ class _Passes:
         self._seeds = undocumented.seed_states(model)
         self._initial_seeds = [tf.identity(each) for each in self._seeds]
         self._columns = columns
-        self._batches = [_ColumnBatches(column.packed, mini_batch_size) for column in columns]
+        self._batches = [_ColumnBatches(each.packed, mini_batch_size, each.least_length) for each in columns]
 
     def vectors(self) -> tf.Tensor:
-        """Computes the vectors of all texts, float32 `[batch, columns, size]`: the first pass."""
+        """Computes the vectors of all texts, float32 `[batch, columns, *shape]`: the first pass."""
         vectors, first_batch = [], 0
         for column, batches in zip(self._columns, self._batches, strict=True):
             # One column after the other, so that only one mini-batch is in memory.
@@ -91,7 +92,7 @@ class _Passes:
             with self._seed_scope(first_batch + number):
                 return number + 1, vectors.write(number, column.vectors(batches.inputs(number)))
 
-        vectors = tf.TensorArray(tf.float32, batches.count, infer_shape=False, element_shape=[None, column.size])
+        vectors = tf.TensorArray(tf.float32, batches.count, infer_shape=False, element_shape=[None, *column.shape])
         _, vectors = tf.while_loop(lambda number, _: number < batches.count, step, [0, vectors], parallel_iterations=1)
         return batches.restore_order(vectors.concat())
 
@@ -142,8 +143,8 @@ def _seed_at(initial_seed: tf.Tensor, batch: int | tf.Tensor) -> tf.Tensor:
 class _ColumnBatches:
     """The mini-batches of a column: rows of similar length, longest first, each padded to its own longest row."""
 
-    def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
-        self._packed, self._size = packed, mini_batch_size
+    def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int, least_length: int) -> None:
+        self._packed, self._size, self._least_length = packed, mini_batch_size, least_length
         mask = packed["input_mask"]
         positions = mask * tf.range(1, tf.shape(mask)[-1] + 1, dtype=mask.dtype)
         self._lengths = tf.reduce_max(positions, axis=list(range(1, len(mask.shape))))
@@ -157,7 +158,7 @@ class _ColumnBatches:
     def inputs(self, number: tf.Tensor) -> dict[str, tf.Tensor]:
         """Gathers the packed inputs of a mini-batch, int32 `[rows, longest]`, or `[rows, windows, longest]`."""
         rows = self.rows(number)
-        longest = tf.reduce_max(tf.gather(self._lengths, rows))
+        longest = tf.maximum(tf.reduce_max(tf.gather(self._lengths, rows)), self._least_length)
         return {name: tf.gather(each, rows)[..., :longest] for name, each in self._packed.items()}
 
     def restore_order(self, values: tf.Tensor) -> tf.Tensor:

@@ -212,10 +212,17 @@ def all_reduce_sum(value: Tensor) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Gathers the rows of the global batch, with gradients. In a step, every replica must call it."""
+    """Gathers the rows of the global batch, with gradients. In a step, every replica must call it.
+
+    Replicas may differ in an axis of unknown size, such as tokens: they are padded with zeros to the longest.
+    """
     context = tf.distribute.get_replica_context()
     if context is None or num_replicas() == 1:
         return rows
+    for axis in (each for each, size in enumerate(rows.shape) if each and size is None):
+        size = tf.shape(rows)[axis]
+        longest = tf.reduce_max(context.all_gather(size[None], axis=0))
+        rows = tf.pad(rows, [[0, longest - size if each == axis else 0] for each in range(len(rows.shape))])
     rows = tf.identity(rows)  # with several processes, an argument of the step has no device to gather to
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 

@@ -1,0 +1,139 @@
+"""BertMultiVectorEncoder learns: its losses beside loops over what it encodes, and beside sentence-transformers."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.tasks.losses import sentence_losses as losses
+from keras_bert.tasks.steps.gradient_cache import by_mini_batches
+from keras_bert.tasks.steps.training_step import on_labels
+from keras_bert.training import fine_tune
+
+from ..support.messages import error_names
+from .test_gradient_cache import ANCHORS, NEGATIVES, POSITIVES
+from .test_multi_vector import CLASSIC, OTHER, new
+
+COLUMNS = (ANCHORS, [f"{text}, and; more" for text in POSITIVES], NEGATIVES)
+MEAN = {**OTHER, "token_pooling": None}
+SCORES = np.random.default_rng(0).normal(size=(len(ANCHORS), 2)).astype("float32")
+LOSSES = {
+    "ranking": (losses.MultipleNegativesRankingLoss(1.5), np.zeros(7)),
+    "kl": (losses.DistillKLDivLoss(2.0), SCORES),
+    "margins": (losses.MarginMSELoss(), SCORES),
+}
+
+
+def score(query, document):
+    return sum(max(float(one @ other) for other in document) for one in query)
+
+
+def softmax(values):
+    return np.exp(values - np.logaddexp.reduce(values))
+
+
+@pytest.mark.parametrize("settings", [CLASSIC, pytest.param(MEAN, marks=pytest.mark.slow)])
+def test_losses_are_those_of_what_is_encoded(settings):
+    model = new(**settings)
+    queries = model.encode_query(ANCHORS)
+    documents = [model.encode_document(column) for column in COLUMNS[1:]]
+    length = [len(query) if settings is MEAN else 1 for query in queries]
+    all_documents = [*documents[0], *documents[1]]
+    scores = np.array([[score(q, d) / n for d in all_documents] for q, n in zip(queries, length, strict=True)])
+    of_rows = np.stack([np.diag(scores[:, :7]), np.diag(scores[:, 7:])], axis=1)
+    vectors = model(tuple(map(tf.constant, COLUMNS)))
+    ranking = np.mean([np.logaddexp.reduce(1.5 * row) - 1.5 * row[i] for i, row in enumerate(scores)])
+    wanted = softmax(SCORES[0] / 2)
+    kl = 4 * sum(wanted * np.log(wanted / softmax(of_rows[0] / 2)))
+    margins = np.mean((of_rows[:, 0] - of_rows[:, 1] - (SCORES[:, 0] - SCORES[:, 1])) ** 2)
+    found = {name: loss(y, vectors) for name, (loss, y) in LOSSES.items()}
+    assert float(found["ranking"]) == pytest.approx(ranking, rel=1e-5)
+    assert float(LOSSES["kl"][0](SCORES[:1], vectors[:1])) == pytest.approx(kl, rel=1e-4)
+    assert float(found["margins"]) == pytest.approx(margins, rel=1e-4)
+    for values in (vectors.numpy(), np.pad(vectors.numpy(), [(0, 0), (0, 0), (0, 5), (0, 0)])):  # padding counts not
+        compiled = tf.function(LOSSES["ranking"][0], jit_compile=True)
+        assert float(compiled(tf.zeros([7]), values)) == pytest.approx(ranking, rel=1e-5)
+
+
+def step(name, mini_batch_size, settings=CLASSIC):
+    model, (loss, y) = new(**settings), LOSSES[name]
+    before = [each.numpy() for each in model.trainable_variables]
+    model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=mini_batch_size is None)
+    with model.training_with(on_labels if mini_batch_size is None else by_mini_batches(mini_batch_size)):
+        found = float(model.train_on_batch(tuple(map(tf.constant, COLUMNS)), y))
+    pairs = zip(model.trainable_variables, before, strict=True)
+    return found, [each.numpy() - first for each, first in pairs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settings"), [("ranking", CLASSIC), ("margins", MEAN)])
+def test_a_step_by_mini_batches_is_that_of_the_whole_batch(name, settings):
+    (whole, expected), (cached, found) = step(name, None, settings), step(name, 3, settings)
+    assert cached == pytest.approx(whole, rel=1e-5)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
+    assert max(np.abs(each).max() for each in expected) > 0.01
+
+
+@pytest.mark.slow
+def test_it_learns_and_is_measured():
+    model = new(**CLASSIC)
+    settings = {"epochs": 15, "batch_size": 4, "learning_rate": 3e-3, "mini_batch_size": 4, "progress": False}
+    with pytest.warns(UserWarning, match="queries truncated to 12 tokens: 1 of 7"):
+        history = fine_tune(model, ((["bad " * 20, *ANCHORS[1:]], *COLUMNS[1:]), None), **settings)
+    assert history[-1]["loss"] < history[0]["loss"] / 2
+    columns = COLUMNS[:2]
+    measured = model.kind.score(model.answers(columns), None).measures
+    scores = model.similarity(model.encode_query(ANCHORS), model.encode_document(columns[1]))
+    ranks = [(row > row[i]).sum() for i, row in enumerate(scores)]
+    assert measured["mrr@10"] == pytest.approx(np.mean([1 / (1 + rank) for rank in ranks]))
+    again = model.kind.score(model.answers(COLUMNS), SCORES).measures
+    others = model.similarity(model.encode_query(ANCHORS), model.encode_document(NEGATIVES))
+    margins = np.diag(scores) - np.diag(others)
+    assert again["pearson"] == pytest.approx(np.corrcoef(margins, SCORES[:, 0] - SCORES[:, 1])[0, 1], abs=1e-5)
+
+
+def test_what_vectors_of_tokens_cannot_learn_is_refused():
+    vectors = np.ones((2, 2, 3, 5), "float32")
+    for loss in (losses.CoSENTLoss(), losses.MatryoshkaLoss(losses.MultipleNegativesRankingLoss(), [2])):
+        with error_names(ValueError, "vectors of tokens", "DistillKLDivLoss"):
+            loss(np.zeros(2), vectors)
+    with error_names(ValueError, "vectors of tokens"):
+        losses.VectorMSELoss()(np.ones((2, 5)), vectors)
+    kind = new(**CLASSIC).kind
+    for labels, columns in (([0.5, 1.0], 2), (np.ones((2, 9)), 3)):
+        with error_names(ValueError, "vectors of tokens", "scores of two or more"):
+            kind.loss_for(np.asarray(labels, "float32"), columns)
+
+
+@pytest.mark.parity
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_gradients_equal_those_of_sentence_transformers(name, tmp_path):
+    torch = pytest.importorskip("torch")
+    library = pytest.importorskip("sentence_transformers")
+    theirs = importlib.import_module("sentence_transformers.multi_vector_encoder.losses")
+    model, (loss, y) = new(**CLASSIC), LOSSES[name]
+    model.save_preset(tmp_path)
+    other = library.MultiVectorEncoder(str(tmp_path), device="cpu")
+    makers = {
+        "ranking": lambda: theirs.MultiVectorMultipleNegativesRankingLoss(other, scale=1.5),
+        "kl": lambda: theirs.MultiVectorDistillKLDivLoss(other, temperature=2.0),
+        "margins": lambda: theirs.MultiVectorMarginMSELoss(other),
+    }
+    tasks = ["query", "document", "document"]
+    features = [
+        {**other.preprocess(column, prompt=other.prompts[task], task=task), "task": task}
+        for column, task in zip(COLUMNS, tasks, strict=True)
+    ]
+    expected = makers[name]()(features, torch.tensor(y))
+    expected.backward()
+    with tf.GradientTape() as tape:
+        value = loss(y, model(tuple(map(tf.constant, COLUMNS)), training=True))
+    assert float(value) == pytest.approx(expected.item(), rel=1e-4)
+    (dense,) = (each for each in other.modules() if type(each).__name__ == "Dense")
+    found = tape.gradient(value, model.projection)[0]
+    np.testing.assert_allclose(found, dense.linear.weight.grad.numpy().T, atol=1e-5)
+    assert np.abs(found).max() > 1e-3
