@@ -4,13 +4,16 @@ python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
 python benchmarks/search.py index [--texts 100000]
 python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000]
 python benchmarks/search.py tokens [--pairs 512] [--rounds 3] [--max-length 64] [--texts 500] [--queries 300]
+python benchmarks/search.py splade [--start bert-books] [--epochs 4] [--seeds 3] [--max-length 32]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
 neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
 for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. `tokens`: a vector for
 each token is learned from questions of SQuAD and their paragraphs, here and by sentence-transformers, from the same
-weights and pairs, once for each of --rounds seeds; then both are measured on other paragraphs. The data lies in
+weights and pairs, once for each of --rounds seeds; then both are measured on other paragraphs. `splade`: a
+BertSparseEncoder and a SparseEncoder of sentence-transformers, trained on the same questions and paragraphs. The data
+lies in
 ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
@@ -39,12 +42,13 @@ import numpy as np
 from _finetune_tasks import TASKS, some
 from _measure import DATA, MINILM, heading, interleave, need, options, parse, ratios, run, table
 
-from keras_bert import BertMultiVectorEncoder, BertReranker
+from keras_bert import BertMultiVectorEncoder, BertReranker, BertSparseEncoder
 from keras_bert.answers.token_vectors import KINDS
 from keras_bert.data import RetrievalData
 from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.search import TextIndex, evaluate_retrieval
 from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours, import_faiss
+from keras_bert.tasks import MultipleNegativesRankingLoss, SpladeLoss
 from keras_bert.training import fine_tune
 
 
@@ -206,8 +210,77 @@ def retrieval(arguments: argparse.Namespace) -> None:
             table(["", *columns], rows)
 
 
-_RATE = 1e-4  # of learning
-_BATCH = 16
+_RATE, _ROWS, _WEIGHTS = 2e-4, 16, (1e-3, 1e-3)  # of documents and of queries
+
+
+def splade(arguments: argparse.Namespace) -> None:
+    documents, pairs = squad_collection(arguments.data)
+    questions, contexts = TASKS["squad"].read(arguments.data, "train").x
+    rows = list(dict(zip(contexts, questions, strict=True)).items())[: arguments.texts]  # a question for each paragraph
+    queries = dict(pairs[:: max(1, len(pairs) // arguments.queries)][: arguments.queries])
+    collection = RetrievalData(
+        {number: text for text, number in documents.items()},
+        {f"q{number}": query for number, query in enumerate(queries)},
+        {f"q{number}": {documents[text]: 1} for number, text in enumerate(queries.values())},
+    )
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        BertSparseEncoder.from_preset(arguments.start, sequence_length=arguments.max_length).save_preset(folder)
+        for seed in range(arguments.seeds):
+            for name, train in {"keras_bert": _train_splade, "sentence-transformers": _train_their_splade}.items():
+                begin, trained = time.process_time(), Path(folder, f"{name}-{seed}")
+                train(folder, trained, rows, arguments.epochs, seed)
+                seconds, model = time.process_time() - begin, BertSparseEncoder.from_preset(trained)
+                ndcg = evaluate_retrieval(collection, trained, progress=False)["ndcg@10"]
+                texts = (list(collection.documents.values()), list(collection.queries.values()))
+                sizes = [np.mean([len(each) for each in model.encode(some, progress=False)]) for some in texts]
+                found.append(
+                    [name, str(seed), f"{100 * ndcg:.1f}", *(f"{each:.0f}" for each in sizes), f"{seconds:.0f}"]
+                )
+                print(found[-1], flush=True)
+    print(f"\n{len(rows):,} pairs, {len(documents):,} documents, {len(queries):,} queries\n")
+    table(("", "seed", "nDCG@10", "tokens of a document", "of a query", "s of processor time"), found)
+
+
+def _train_splade(start: str, trained: Path, rows: list[tuple[str, str]], epochs: int, seed: int) -> None:
+    keras.utils.set_random_seed(seed)
+    model, (documents, queries) = BertSparseEncoder.from_preset(start), zip(*rows, strict=True)
+    loss = SpladeLoss(MultipleNegativesRankingLoss(1.0, normalize=False), *_WEIGHTS)
+    recipe = {"epochs": epochs, "batch_size": _ROWS, "learning_rate": _RATE, "seed": seed, "progress": False}
+    fine_tune(model, ((list(queries), list(documents)), None), loss=loss, **recipe)
+    model.save_preset(trained)
+
+
+def _train_their_splade(start: str, trained: Path, rows: list[tuple[str, str]], epochs: int, seed: int) -> None:
+    """Trains as their trainer does: AdamW, a linear schedule with warm-up, clipping, weights that rise for a third."""
+    import torch
+    import transformers
+    from _finetune_theirs import adamw
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder import losses
+
+    torch.manual_seed(seed)
+    model = SparseEncoder(start, device="cpu").train()
+    loss = losses.SpladeLoss(model, losses.SparseMultipleNegativesRankingLoss(model), *_WEIGHTS)
+    generator, optimizer = np.random.default_rng(seed), adamw(model, _RATE, eps=1e-8)
+    steps = -(-len(rows) // _ROWS) * epochs
+    schedule, step = transformers.get_linear_schedule_with_warmup(optimizer, round(0.1 * steps), steps), 0
+    for _ in range(epochs):
+        order = generator.permutation(len(rows))
+        for first in range(0, len(rows), _ROWS):
+            share = min(1.0, step / (steps // 3)) ** 2
+            loss.document_regularizer_weight, loss.query_regularizer_weight = (share * each for each in _WEIGHTS)
+            documents, queries = zip(*(rows[i] for i in order[first : first + _ROWS]), strict=True)
+            sum(loss([model.preprocess(list(each)) for each in (queries, documents)]).values()).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            step += 1
+    model.save_pretrained(str(trained))
+
+
+_TOKENS_RATE = 1e-4  # of learning
 
 
 def tokens(arguments: argparse.Namespace) -> None:
@@ -228,7 +301,7 @@ def tokens(arguments: argparse.Namespace) -> None:
             new = {"dense": [{"units": 128}], "query_length": 32, "sequence_length": arguments.max_length}
             model = BertMultiVectorEncoder.from_preset(arguments.preset, **new)
             model.save_preset(f"{folder}/before", overwrite=True)
-            recipe = {"epochs": 1, "batch_size": _BATCH, "learning_rate": _RATE, "seed": seed}
+            recipe = {"epochs": 1, "batch_size": _ROWS, "learning_rate": _TOKENS_RATE, "seed": seed}
             fine_tune(model, (columns, None), progress=False, **recipe)
             model.save_preset(f"{folder}/keras_bert", overwrite=True)
             train_theirs(f"{folder}/before", f"{folder}/sentence-transformers", columns)
@@ -247,12 +320,12 @@ def train_theirs(start: str, output: str, columns: tuple[list[str], ...]) -> Non
     from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
 
     model = sentence_transformers.MultiVectorEncoder(start, device="cpu")
-    loss, optimizer = MultiVectorMultipleNegativesRankingLoss(model), adamw(model, _RATE, eps=1e-6)
-    firsts = range(0, len(columns[0]), _BATCH)
+    loss, optimizer = MultiVectorMultipleNegativesRankingLoss(model), adamw(model, _TOKENS_RATE, eps=1e-6)
+    firsts = range(0, len(columns[0]), _ROWS)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(0.1 * len(firsts)), len(firsts))
     model.train()
     for first in firsts:
-        texts = [(column[first : first + _BATCH], task) for column, task in zip(columns, KINDS, strict=True)]
+        texts = [(column[first : first + _ROWS], task) for column, task in zip(columns, KINDS, strict=True)]
         loss([{**model.preprocess(some, task=task), "task": task} for some, task in texts]).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -263,11 +336,13 @@ def train_theirs(start: str, output: str, columns: tuple[list[str], ...]) -> Non
 
 def main() -> None:
     parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
-    works = {"rerank": rerank, "index": index, "retrieval": retrieval, "tokens": tokens}
+    works = {"rerank": rerank, "index": index, "retrieval": retrieval, "tokens": tokens, "splade": splade}
     parser.add_argument("--sparse", help="a BertSparseEncoder, for `retrieval`")
-    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--start", default="bert-books", help="a masked language model, for `splade`")
+    for name, default in {"queries": 1000, "epochs": 4, "seeds": 3}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("what", nargs="?", choices=works, default="rerank")
-    arguments = parse(parser, pairs=16, rounds=1, texts=400)
+    arguments = parse(parser, pairs=16, rounds=1, texts=400, queries=100, epochs=1, seeds=1)
     need(arguments.data)
     warnings.simplefilter("ignore")  # how many texts are truncated
     heading(["tensorflow", "keras", "torch", "transformers", "sentence-transformers", "faiss-cpu"])

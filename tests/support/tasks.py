@@ -165,7 +165,7 @@ CASES = {
     "weights of tokens": Case(
         BertSparseEncoder, {"pooling": "sum", "activation": "log1p_relu"}, "encode", (TEXTS,),
         lambda row: dict(each for each in zip(row["tokens"], row["weights"], strict=True) if each[0]),
-        TEXTS, np.ones((4, small.CONFIG.vocab_size), "float32"), "BertForMaskedLM", {}, "mse",
+        PAIR, None, "BertForMaskedLM", {},
     ),
     "vectors of tokens": Case(
         BertMultiVectorEncoder,

@@ -1,0 +1,218 @@
+"""SPLADE's training: its loss beside formulas and sentence-transformers, its columns, its table, its mini-batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertSparseEncoder
+from keras_bert.answers import tokens
+from keras_bert.optimizers import AdamW, WarmupThenDecay
+from keras_bert.tasks.losses import sentence_losses as losses
+from keras_bert.tasks.steps.gradient_cache import by_mini_batches
+from keras_bert.tasks.steps.training_step import on_labels
+from keras_bert.training import evaluate, fine_tune, fine_tune_files
+
+from ..support import small
+from ..support.losses import assert_saved_compiled_and_learned_from
+from ..support.messages import error_names
+
+BATCH, SIZE = 6, 12
+QUERIES = ["good film", "bad film", "the bank", "cold river"]
+DOCUMENTS = ["a great movie", "dull movie and music", "river money", "warm story"]
+
+
+def drawn(columns, seed=0):
+    """Sparse vectors."""
+    vectors = np.random.default_rng(seed).normal(size=(BATCH, columns, SIZE))
+    return np.maximum(vectors, 0).astype(np.float32)
+
+
+def flops(texts):
+    return sum((sum(text[token] for text in texts) / len(texts)) ** 2 for token in range(SIZE))
+
+
+def ranking():
+    return losses.MultipleNegativesRankingLoss(1.0, normalize=False)
+
+
+def new(**settings):
+    return small.shaken(BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), **settings), scale=0.1)
+
+
+# -- The loss
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_products_and_flops(columns):
+    vectors = drawn(columns)
+    queries, documents = vectors[:, 0], np.concatenate([vectors[:, column] for column in range(1, columns)])
+    products = queries @ documents.T
+    cross_entropy = np.mean([np.logaddexp.reduce(row) - row[i] for i, row in enumerate(products)])
+    expected = cross_entropy + 0.3 * flops(documents) + 0.2 * flops(queries)
+    assert float(losses.SpladeLoss(ranking(), 0.3, 0.2)(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_it_is_like_every_loss():
+    assert_saved_compiled_and_learned_from(losses.SpladeLoss(ranking(), 0.3, 0.2, 7), np.zeros(BATCH), drawn(2))
+    texts = np.array([[0, 1], [0, 1]])
+    assert not losses.SpladeLoss(ranking()).has_contrast(texts)
+    for wrong in ((-1.0, 0.0), (0.0, float("nan")), (0.0, 0.0, -1)):
+        with error_names(ValueError, "document_weight", "query_weight", "ramp_updates"):
+            losses.SpladeLoss(ranking(), *wrong)
+
+
+@pytest.mark.parametrize(("ramp", "schedule", "shares"), [
+    (4, 1e-3, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1]),
+    (None, WarmupThenDecay(1e-3, 0, 6), [0, 1 / 4, 1, 1]),
+    (None, 1e-3, [1, 1]),
+])  # fmt: skip
+def test_flops_weigh_more_with_each_update(ramp, schedule, shares):
+    model, loss, vectors = new(), losses.SpladeLoss(ranking(), 0.3, 0.2, ramp), drawn(2)
+    whole, base = losses.SpladeLoss(ranking(), 0.3, 0.2), float(ranking()(np.zeros(BATCH), vectors))
+    most = float(whole(np.zeros(BATCH), vectors)) - base
+    model.compile(AdamW(schedule), loss, run_eagerly=True)
+    for number, share in enumerate(shares):
+        found = float(loss(np.zeros(BATCH), vectors)) - base
+        assert found == pytest.approx(share * most, abs=1e-5), number
+        model.optimizer.iterations.assign_add(1)
+
+
+@pytest.mark.parity
+def test_losses_of_sentence_transformers():
+    library, torch = pytest.importorskip("sentence_transformers"), pytest.importorskip("torch")
+    theirs = library.sparse_encoder.losses
+    scores = np.random.default_rng(1).normal(size=(BATCH, 3)).astype(np.float32)
+
+    class Vectors(torch.nn.Module):
+        """A model whose inputs are vectors already."""
+
+        def forward(self, features):
+            return {"sentence_embedding": features["vectors"]}
+
+    for ours, other, labels in (
+        (ranking(), theirs.SparseMultipleNegativesRankingLoss(Vectors()), None),
+        (losses.MarginMSELoss(), theirs.SparseMarginMSELoss(Vectors()), scores[:, :1] - scores[:, 1:]),
+        (losses.DistillKLDivLoss(2.0), theirs.SparseDistillKLDivLoss(Vectors()), scores),
+    ):
+        vectors = tf.Variable(drawn(4))
+        columns = [torch.tensor(vectors.numpy()[:, column], requires_grad=True) for column in range(4)]
+        both = theirs.SpladeLoss(Vectors(), other, 0.3, 0.2)
+        expected = sum(
+            both([{"vectors": each} for each in columns], labels if labels is None else torch.tensor(labels)).values()
+        )
+        expected.backward()
+        with tf.GradientTape() as tape:
+            found = losses.SpladeLoss(ours, 0.3, 0.2)(np.zeros(BATCH) if labels is None else labels, vectors)
+        assert float(found) == pytest.approx(float(expected), rel=1e-5), ours.name
+        gradients = np.stack([each.grad.numpy() for each in columns], axis=1)
+        np.testing.assert_allclose(tape.gradient(found, vectors), gradients, rtol=0, atol=1e-5, err_msg=ours.name)
+
+
+# -- Columns
+
+
+@pytest.mark.parametrize("query_table", [False, True])
+def test_columns_are_queries_and_documents(query_table, untraced):
+    model = new(query_table=query_table)
+    if query_table:
+        model.query_weights.assign(np.arange(model.query_weights.shape[0]) % 5)
+    vocabulary = model.preprocessor.tokenizer.vocabulary
+    texts = [model.encode_query(QUERIES), model.encode(DOCUMENTS), model.encode(QUERIES)]
+    expected = np.array([[[weights.get(token, 0.0) for token in vocabulary] for weights in column] for column in texts])
+    columns = (QUERIES, DOCUMENTS, QUERIES)
+    np.testing.assert_allclose(model(columns), expected.swapaxes(0, 1), rtol=0, atol=1e-5)
+    packed, numbers = model.batch(*model.examples(columns, None)[:2])
+    np.testing.assert_allclose(model(packed), expected.swapaxes(0, 1), rtol=0, atol=1e-5)
+    assert numbers.numpy().tolist() == [[0, 1, 0], [2, 3, 2], [4, 5, 4], [6, 7, 6]]
+
+
+def test_measures_are_those_of_products(monkeypatch, untraced):
+    """Of few queries at a time, too."""
+    monkeypatch.setattr(tokens, "_QUERIES_AT_A_TIME", 3)
+    model = new()
+    rows = [*model.encode(QUERIES), {}], [*model.encode(DOCUMENTS), {}]
+    arrays = [[np.array([*enumerate(range(0))], np.float32).reshape(0, 2) for _ in column] for column in rows]
+    number = {token: i for i, token in enumerate(model.preprocessor.tokenizer.vocabulary)}
+    for column, made in zip(rows, arrays, strict=True):
+        made[:] = [np.array([(number[t], w) for t, w in each.items()], np.float32).reshape(-1, 2) for each in column]
+    expected = [[sum(w * other.get(t, 0) for t, w in one.items()) for other in rows[1]] for one in rows[0]]
+    np.testing.assert_allclose(tokens.dot_products(*arrays), expected, rtol=1e-5)
+    products = np.array(expected)[:4, :4]
+    ranks = [(row >= row[i]).sum() for i, row in enumerate(products)]
+    assert evaluate(model, (QUERIES, DOCUMENTS), None)["mrr@10"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query_table", [False, True])
+def test_mini_batches_come_to_the_step_of_the_whole(query_table):
+    found = []
+    for forward in (on_labels, by_mini_batches(3)):
+        model = new(query_table=query_table)
+        model.compile(keras.optimizers.SGD(0.1), losses.SpladeLoss(ranking(), 0.1, 0.1), run_eagerly=True)
+        with model.training_with(forward):
+            loss = float(model.train_on_batch((tf.constant(QUERIES), tf.constant(DOCUMENTS)), np.zeros(4)))
+        found.append((loss, [each.numpy() for each in model.trainable_variables]))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
+# -- Training
+
+
+def texts_of(count=32):
+    """Texts, and the same words in another order."""
+    generator, words = np.random.default_rng(0), small.WORDS.split()
+    queries = [" ".join(generator.choice(words, generator.integers(3, 8))) for _ in range(count)]
+    return queries, [" ".join(generator.permutation(text.split())) for text in queries]
+
+
+SETTINGS = {"epochs": 6, "batch_size": 8, "learning_rate": 3e-3, "progress": False}
+
+
+@pytest.mark.slow
+def test_it_learns_to_rank_with_fewer_tokens():
+    pairs, found = texts_of(), []
+    for weight in (0.0, 0.03):
+        model = new()
+        before = evaluate(model, pairs, None)["ndcg@10"]
+        loss = losses.SpladeLoss(ranking(), weight, weight)
+        history = fine_tune(model, (pairs, None), (pairs, None), loss=loss, **SETTINGS)
+        assert history[-1]["val_ndcg@10"] > before + 0.05, weight
+        weights = np.asarray(model(pairs[1]))
+        found.append((np.square(weights.mean(axis=0)).sum(), np.count_nonzero(weights)))
+    assert found[1][0] < 0.9 * found[0][0]
+    assert found[1][1] < found[0][1]
+
+
+@pytest.mark.slow
+def test_a_table_stays_or_is_trained(untraced):
+    for is_trained in (False, True):
+        model = new(query_table=True)
+        model.query_weights.assign(np.ones(model.query_weights.shape))
+        model.query_weights.trainable = is_trained
+        fine_tune(model, (texts_of(8), None), **SETTINGS | {"epochs": 1})
+        assert bool(np.any(model.query_table != 1)) == is_trained
+
+
+@pytest.mark.slow
+def test_from_files(tmp_path):
+    rows = ["query\tpositive\thard\ta\tb"]
+    columns = zip(QUERIES, DOCUMENTS, DOCUMENTS[::-1], "1234", "0123", strict=True)
+    rows += ["\t".join(each) for each in columns]
+    (tmp_path / "train.tsv").write_text("\n".join(rows) + "\n")
+    files = {
+        "output": tmp_path / "model",
+        "train": tmp_path / "train.tsv",
+        "preset": "bert-books",
+        "sequence_length": 8,
+    }
+    settings = {"epochs": 1, "batch_size": 4, "log": lambda line: None}
+    with error_names(ValueError, "train_query_table", "query_table"):
+        fine_tune_files("embed-sparse", **files, **settings, train_query_table=True)
+    lists = {"negative_columns": ["hard"], "score_columns": ["a", "b"], "loss": "distill_kl_div"}
+    table = {"query_table": True, "train_query_table": True, "document_weight": 0.0}
+    fine_tune_files("embed-sparse", **files, **settings, **lists, **table, overwrite=True)
+    model = BertSparseEncoder.from_preset(tmp_path / "model")
+    assert np.count_nonzero(model.query_table != 1) > 3
