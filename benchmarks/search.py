@@ -13,8 +13,7 @@ for their paraphrases: measures, the time of `keras-bert evaluate`, and the size
 each token is learned from questions of SQuAD and their paragraphs, here and by sentence-transformers, from the same
 weights and pairs, once for each of --rounds seeds; then both are measured on other paragraphs. `splade`: a
 BertSparseEncoder and a SparseEncoder of sentence-transformers, trained on the same questions and paragraphs. The data
-lies in
-../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
+lies in ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
 import argparse

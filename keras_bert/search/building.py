@@ -47,8 +47,9 @@ def build_index(
             `BertMultiVectorEncoder`, whose vectors of tokens are kept as float16. Up to 10,000 rows, all are compared
             by MaxSim; beyond, the 1,000 rows whose mean vectors are closest to the query's.
         text_column: the column of the texts.
-        stored: how a search holds the vectors: as "float32"; or "int8", which takes a quarter of the memory and changes
-            similarities by less than 0.01. By default, as in the existing index, else "float32".
+        stored: how a search holds the vectors of a sentence encoder: as "float32"; "int8", which takes a quarter of the
+            memory and changes similarities by less than 0.01; or "binary": signs find candidates, which int8 ranks. By
+            default, as in the existing index, else "float32".
         add: whether to add the corpus to the rows of an existing index; else the corpus replaces them.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
