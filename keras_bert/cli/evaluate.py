@@ -15,7 +15,7 @@ all of them, and the texts of --corpus. With --score-column, the correlation of 
 
 On a directory in BEIR's layout, the queries search the whole corpus: nDCG@10, MRR@10, recall@100 and MAP@100, by
 trec_eval. A sentence encoder makes an index, which --index keeps; --hybrid and --rerank search as `search` does.
-Weights or vectors of tokens are compared with all documents.
+Weights of tokens make one, too; vectors of tokens are compared with all documents.
 
 A masked language model is measured on text, as `pretrain --eval` does: FILE is text in UTF-8, or a directory of .txt
 files. The masks are the same in every call. Each measure has its baseline: the best model that ignores the text.
