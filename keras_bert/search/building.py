@@ -48,7 +48,8 @@ def build_index(
             by MaxSim; beyond, the 1,000 rows whose mean vectors are closest to the query's.
         text_column: the column of the texts.
         stored: how a search holds the vectors: as "float32"; or "int8", which takes a quarter of the memory and changes
-            similarities by less than 0.01. By default, as in the existing index, else "float32".
+            similarities by less than 0.01. By default, as in the existing index, else "float32"; not for weights or
+            vectors of tokens.
         add: whether to add the corpus to the rows of an existing index; else the corpus replaces them.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
