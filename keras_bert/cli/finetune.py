@@ -1,4 +1,4 @@
-"""Fine-tune a model for one of eight tasks.
+"""Fine-tune a model for a task.
 
 Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
 measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset

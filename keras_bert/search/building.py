@@ -49,7 +49,7 @@ def build_index(
         text_column: the column of the texts.
         stored: how a search holds the vectors of a sentence encoder: as "float32"; "int8", which takes a quarter of the
             memory and changes similarities by less than 0.01; or "binary": signs find candidates, which int8 ranks. By
-            default, as in the existing index, else "float32".
+            default, as in the existing index, else "float32". Not for weights or vectors of tokens.
         add: whether to add the corpus to the rows of an existing index; else the corpus replaces them.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.

@@ -50,7 +50,7 @@ def fine_tune_files(
     run, which ends with the same weights. After the end of the run, the same call returns the measures again.
 
     Args:
-        task: "classify", "tag", "answer", "rank", "choose", "embed", "embed-sparse" or "embed-tokens".
+        task: a command of `keras-bert finetune`: "classify", "tag", "answer", "rank", "choose", "embed", ...
         train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON (or its rows as JSON lines
             or Parquet), for other tasks a table (CSV, TSV, JSON lines, Parquet or Excel); for "classify" also a
             directory with one directory per class.

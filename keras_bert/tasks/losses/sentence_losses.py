@@ -688,7 +688,8 @@ class SpladeLoss(_AroundLoss):
         if not all(0 <= each < float("inf") for each in (document_weight, query_weight, ramp_updates or 0)):
             raise ValueError(f"{document_weight=}, {query_weight=}, {ramp_updates=}; expected 0 or more of each")
         self.loss, self.document_weight, self.query_weight = loss, document_weight, query_weight
-        self.ramp_updates, self._optimizer, self._ramp = ramp_updates, None, 0
+        self.ramp_updates, self._ramp = ramp_updates, 0
+        self._optimizer: Any = None
 
     def follow(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Lets the weights of FLOPS grow with the updates of an optimizer; `compile` of a model calls this."""
