@@ -2,18 +2,19 @@
 
 python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
 python benchmarks/search.py index [--texts 100000]
-python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000]
+python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000] [--trained PAIRS]
 python benchmarks/search.py tokens [--pairs 512] [--rounds 3] [--max-length 64] [--texts 500] [--queries 300]
 python benchmarks/search.py splade [--start bert-books] [--epochs 4] [--seeds 3] [--max-length 32]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
 neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
-for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index. `tokens`: a vector for
-each token is learned from questions of SQuAD and their paragraphs, here and by sentence-transformers, from the same
-weights and pairs, once for each of --rounds seeds; then both are measured on other paragraphs. `splade`: a
-BertSparseEncoder and a SparseEncoder of sentence-transformers, trained on the same questions and paragraphs. The data
-lies in ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`.
+for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index; with --trained, also of a
+model of each kind, trained on so many other pairs. `tokens`: a vector for each token is learned from questions of SQuAD
+and their paragraphs, here and by sentence-transformers, from the same weights and pairs, once for each of --rounds
+seeds; then both are measured on other paragraphs. `splade`: a BertSparseEncoder and a SparseEncoder of
+sentence-transformers, trained on the same questions and paragraphs. The data lies in ../shared/data beside the
+repository, or in --data. It needs the extras `bench`, `search` and `train`.
 """
 
 import argparse
@@ -147,73 +148,110 @@ def index(arguments: argparse.Namespace) -> None:
         table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
 
 
-def squad_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """All paragraphs, and the questions of the development set with their paragraphs."""
+def squad_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]], list[tuple[str, str]]]:
+    """All paragraphs, the questions of the development set with their paragraphs, and those to train on."""
     read = TASKS["squad"].read
-    questions, contexts = read(data, "dev").x
-    return {text: str(i) for i, text in enumerate(dict.fromkeys([*contexts, *read(data, "train").x[1]]))}, list(
-        zip(questions, contexts, strict=True)
-    )
+    dev, train = (list(zip(*read(data, part).x, strict=True)) for part in ("dev", "train"))
+    return {text: str(i) for i, text in enumerate(dict.fromkeys(text for _, text in dev + train))}, dev, train
 
 
-def mrpc_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """All sentences, and those that have a paraphrase among them, as the first of a pair."""
+def mrpc_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]], list[tuple[str, str]]]:
+    """All sentences, and those that have a paraphrase among them, as the first of a pair: to search, or to train on."""
     with next((data / "mrpc").glob("*train*")).open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    pairs = [(row["#1 String"], row["#2 String"], row["Quality"]) for row in rows]
-    texts = dict.fromkeys(text for pair in pairs for text in pair[:2])
-    return {text: str(i) for i, text in enumerate(texts)}, [pair[:2] for pair in pairs if pair[2] == "1"]
+    texts = dict.fromkeys(row[name] for row in rows for name in ("#1 String", "#2 String"))
+    pairs = [(row["#1 String"], row["#2 String"]) for row in rows if row["Quality"] == "1"]
+    return {text: str(i) for i, text in enumerate(texts)}, pairs, pairs
 
 
-def write_beir(
-    folder: Path, documents: dict[str, str], pairs: list[tuple[str, str]], count: int, is_same: bool
-) -> None:
+def write_beir(folder: Path, documents: dict[str, str], pairs: dict[str, str], is_same: bool) -> None:
     """Writes a collection. Where queries are documents, too (`is_same`), their ids say so: a search leaves them out."""
-    step = max(1, len(pairs) // count)
-    chosen = dict(pairs[::step][:count])
-    ids = {query: documents[query] if is_same else f"q{i}" for i, query in enumerate(chosen)}
+    folder.mkdir()
+    ids = {query: documents[query] if is_same else f"q{i}" for i, query in enumerate(pairs)}
     lines = {
         "corpus": [{"_id": identifier, "text": text} for text, identifier in documents.items()],
         "queries": [{"_id": identifier, "text": text} for text, identifier in ids.items()],
     }
     for name, rows in lines.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    judged = [f"{ids[query]}\t{documents[text]}\t1" for query, text in chosen.items()]
+    judged = [f"{ids[query]}\t{documents[text]}\t1" for query, text in pairs.items()]
     (folder / "qrels").mkdir()
     (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
 
 
+def command(*words: object) -> str:
+    words = sys.executable, "-m", "keras_bert.cli", *map(str, words)
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+# Kind of model -> the command that trains it, its preset or None for --preset, and the columns after the query's.
+KINDS_TO_TRAIN = {
+    "a vector a text": ("embed", None, "--positive-column positive"),
+    "weights of tokens": (
+        "embed-sparse",
+        "start",
+        "--positive-column positive --learning-rate 2e-4 --document-weight 1e-3 --query-weight 1e-3",
+    ),
+    "vectors of tokens": ("embed-tokens", None, "--positive-column positive"),
+    "reranker": ("rank", None, "--passage-column positive --negative-column negative"),
+}
+
+
+def train_kinds(folder: Path, pairs: list[tuple[str, str]], arguments: argparse.Namespace) -> dict[str, Path]:
+    """Trains a model of each kind, on pairs of a query and its text; for the reranker with another text."""
+    rows = [{"query": query, "positive": text} for query, text in pairs]
+    for row, (_, other) in zip(rows, pairs[len(pairs) // 2 :] + pairs[: len(pairs) // 2], strict=True):
+        row["negative"] = other
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for kind, (task, start, columns) in KINDS_TO_TRAIN.items():
+        words = ["--train", folder / "pairs.jsonl", "--query-column", "query", *columns.split(), "--epochs", 1]
+        words += ["--sequence-length", arguments.max_length, "--output", folder / kind]
+        command("finetune", task, *words, "--preset", getattr(arguments, start or "preset"))
+    return {kind: folder / kind for kind in KINDS_TO_TRAIN}
+
+
 def retrieval(arguments: argparse.Namespace) -> None:
     for name, collection in {"SQuAD": squad_collection, "MRPC": mrpc_collection}.items():
-        documents, pairs = collection(arguments.data)
+        documents, pairs, more = collection(arguments.data)
         documents = dict(list(documents.items())[: arguments.texts])
         pairs = [pair for pair in pairs if pair[1] in documents and (name == "SQuAD" or pair[0] in documents)]
+        chosen = dict(pairs[:: max(1, len(pairs) // arguments.queries)][: arguments.queries])
+        rows, asked = [], {*chosen, *chosen.values()} if name == "MRPC" else {*chosen}
         with tempfile.TemporaryDirectory() as folder:
-            beir, rows = Path(folder, "beir"), []
-            beir.mkdir()
-            write_beir(beir, documents, pairs, arguments.queries, name == "MRPC")
+            write_beir(Path(folder, "beir"), documents, chosen, name == "MRPC")
             kept = ["--index", f"{folder}/index"]
             models = {"a vector a text": [arguments.preset, *kept], "with words": [arguments.preset, *kept, "--hybrid"]}
             if arguments.sparse:
                 models["weights of tokens"] = [arguments.sparse]
-            for kind, (model, *rest) in models.items():
+            if arguments.trained:
+                some = [pair for pair in more if asked.isdisjoint(pair)]
+                some = some[:: max(1, len(some) // arguments.trained)][: arguments.trained]
+                trained = train_kinds(Path(folder), some, arguments)
+                dense, reranker = (trained.pop(each) for each in ("a vector a text", "reranker"))
+                trained = {"a vector a text": dense, **trained}
+                kept = {kind: ["--index", f"{folder}/index of {kind}"] for kind in trained}
+                for kind, model in trained.items():
+                    models[f"trained: {kind}"] = [model, *kept[kind]]
+                    models[f"trained: {kind}, with words"] = [model, *kept[kind], "--hybrid"]
+                models["trained: a vector a text, reranked"] = [dense, *kept["a vector a text"], "--rerank", reranker]
+            for kind, words in models.items():
                 begin = time.perf_counter()
-                command = [sys.executable, "-m", "keras_bert.cli", "evaluate", model, str(beir), *rest]
-                made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                measures = [f"{100 * float(line.split()[1]):.1f}" for line in made.splitlines()]
-                size = sum(path.stat().st_size for path in Path(folder).glob("index/*")) / 2**20
+                made = command("evaluate", words[0], f"{folder}/beir", *words[1:])
                 seconds = time.perf_counter() - begin
-                rows.append([kind, *measures, f"{seconds:.0f}", f"{size:.1f}" if "--index" in rest else ""])
-            print(f"\n{name}: {len(documents):,} documents, {min(len(pairs), arguments.queries):,} queries\n")
-            columns = ("nDCG@10", "MRR@10", "recall@100", "MAP@100", "s, with the start", "MiB of the index")
-            table(["", *columns], rows)
+                measures = [f"{100 * float(line.split()[1]):.1f}" for line in made.splitlines()]
+                files = Path(words[2]).glob("*") if "--index" in words else ()
+                size = sum(path.stat().st_size for path in files) / 2**20
+                rows.append([kind, *measures, f"{seconds:.0f}", f"{size:.1f}" if size else ""])
+        print(f"\n{name}: {len(documents):,} documents, {len(chosen):,} queries\n")
+        columns = ("nDCG@10", "MRR@10", "recall@100", "MAP@100", "s, with the start", "MiB of the index")
+        table(["", *columns], rows)
 
 
 _RATE, _ROWS, _WEIGHTS = 2e-4, 16, (1e-3, 1e-3)  # of documents and of queries
 
 
 def splade(arguments: argparse.Namespace) -> None:
-    documents, pairs = squad_collection(arguments.data)
+    documents, pairs, _ = squad_collection(arguments.data)
     questions, contexts = TASKS["squad"].read(arguments.data, "train").x
     rows = list(dict(zip(contexts, questions, strict=True)).items())[: arguments.texts]  # a question for each paragraph
     queries = dict(pairs[:: max(1, len(pairs) // arguments.queries)][: arguments.queries])
@@ -284,7 +322,7 @@ _TOKENS_RATE = 1e-4  # of learning
 
 def tokens(arguments: argparse.Namespace) -> None:
     found: dict[str, list[float]] = {"before": [], "keras_bert": [], "sentence-transformers": []}
-    documents, judged = squad_collection(arguments.data)
+    documents, judged, _ = squad_collection(arguments.data)
     judged = judged[:: max(1, len(judged) // arguments.queries)][: arguments.queries]
     chosen = {text: documents[text] for text in dict.fromkeys([*(text for _, text in judged), *documents])}
     documents = dict(list(chosen.items())[: arguments.texts])
@@ -337,8 +375,8 @@ def main() -> None:
     parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
     works = {"rerank": rerank, "index": index, "retrieval": retrieval, "tokens": tokens, "splade": splade}
     parser.add_argument("--sparse", help="a BertSparseEncoder, for `retrieval`")
-    parser.add_argument("--start", default="bert-books", help="a masked language model, for `splade`")
-    for name, default in {"queries": 1000, "epochs": 4, "seeds": 3}.items():
+    parser.add_argument("--start", default="bert-books", help="a masked language model, for `splade` and `--trained`")
+    for name, default in {"queries": 1000, "epochs": 4, "seeds": 3, "trained": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("what", nargs="?", choices=works, default="rerank")
     arguments = parse(parser, pairs=16, rounds=1, texts=400, queries=100, epochs=1, seeds=1)

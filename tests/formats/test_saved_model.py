@@ -139,9 +139,10 @@ def test_an_encoder_without_a_vocabulary_takes_that_of_the_preprocessor_beside_i
     save_like_tf_hub(tmp_path / "encoder")
     with error_names(FileNotFoundError, tmp_path / "encoder", "tokenizer"):
         load_tokenizer(tmp_path / "encoder")
-    for name, more in (("cased", ()), ("same", ()), ("longer", ["##word"])):
+    for name, more in (("cased", ()), ("longer", ["##word"])):
         tokenizer = WordPieceTokenizer([*small.VOCABULARY, *more], lowercase=False)
         export_preprocessor(small.preprocessor(tokenizer=tokenizer), tmp_path / name)
+    shutil.copytree(tmp_path / "cased", tmp_path / "same")
     with warning_names(tmp_path / "encoder", "no vocabulary", tmp_path / "cased"):
         assert not load_tokenizer(tmp_path / "encoder").lowercase
     with error_names(ValueError, tmp_path / "cased", "is a preprocessor", "give the directory of an encoder"):

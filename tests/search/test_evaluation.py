@@ -90,14 +90,14 @@ def test_a_sparse_encoder(collection, tmp_path, query_table):
     model = small.shaken(BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), query_table=query_table))
     model.save_preset(tmp_path)
     documents = dict(zip(collection.documents, model.encode(list(collection.documents.values())), strict=True))
+    encoded = model.encode_query([*collection.queries.values()])
     run = {
         query: {
             name: score
             for name, weights in documents.items()
-            if name != query
-            and (score := sum(weight * weights.get(token, 0) for token, weight in model.encode_query(text).items()))
+            if name != query and (score := sum(weight * weights.get(token, 0) for token, weight in found.items()))
         }
-        for query, text in collection.queries.items()
+        for query, found in zip(collection.queries, encoded, strict=True)
     }
     for _ in range(2):  # the second call finds the index
         found = evaluate_retrieval(collection, tmp_path, directory=tmp_path / "index")
@@ -108,13 +108,12 @@ def test_vectors_of_tokens(collection, tmp_path):
     model = small.shaken(BertMultiVectorEncoder(small.encoder(num_layers=1), small.preprocessor()))
     model.save_preset(tmp_path)
     documents = dict(zip(collection.documents, model.encode_document([*collection.documents.values()]), strict=True))
+    encoded = model.encode_query([*collection.queries.values()])
     run = {
         query: {
-            name: float((model.encode_query(text) @ vectors.T).max(axis=1).sum())
-            for name, vectors in documents.items()
-            if name != query
+            name: float((found @ vectors.T).max(axis=1).sum()) for name, vectors in documents.items() if name != query
         }
-        for query, text in collection.queries.items()
+        for query, found in zip(collection.queries, encoded, strict=True)
     }
     found = evaluate_retrieval(collection, tmp_path)
     assert found == pytest.approx(by_formulas(run, collection.relevance), abs=1e-3)

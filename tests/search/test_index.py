@@ -505,7 +505,7 @@ def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_
     build_index(corpus, directory, small_preset, stored=stored)
     hits = {hybrid: TextIndex(directory).search("film", top_k=3, hybrid=hybrid) for hybrid in (False, True)}
     contents = {path: path.read_bytes() for path in directory.iterdir() if path.stat().st_size}
-    for seed in range(1000):
+    for seed in range(400):
         chance = random.Random(seed)
         path = chance.choice(sorted(contents))
         damaged = bytearray(contents[path])
@@ -524,7 +524,7 @@ def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_
         for path, content in contents.items():
             path.write_bytes(content)
     assert unnamed == []
-    assert refused > 100
+    assert refused > 40
 
 
 @pytest.fixture
