@@ -147,7 +147,7 @@ def test_questions_without_an_answer(run, untrained, tmp_path):
     answers = [json_lines(run(*predict, *options).stdout)[0]["answer"] for options in ((), never)]
     assert (answers[0], bool(answers[1])) == ("", True)
     assert "NoAns_f1\t0.0000" in run("evaluate", model, path, *never).stdout
-    run(*command, tmp_path / "set", "--eval", path, *never)
+    run(*command, tmp_path / "set", *never)
     assert BertQuestionAnswerer.from_preset(tmp_path / "set").no_answer_threshold == 1e9
     for options, expected in (((), ""), (never, answers[1])):
         run("export", "serving", "--preset", model, "--output", tmp_path / "served", *options, small=False)

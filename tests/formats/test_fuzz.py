@@ -15,14 +15,14 @@ def test_damage(kind, capsys):
 
 @pytest.mark.slow
 def test_much_damage():
-    fuzzing.check_program("tests.formats.fuzz", 60, [*fuzz.FILES])
+    fuzzing.check_program("tests.formats.fuzz", 30, [*fuzz.FILES])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["h5-tensorflow", "h5-addresses"])
 def test_many_damaged_files_of_tensorflow(kind):
     """HDF5's own library reads them."""
-    fuzzing.check_program("tests.formats.fuzz", 250, [kind])
+    fuzzing.check_program("tests.formats.fuzz", 120, [kind])
 
 
 @pytest.mark.parametrize("kind", ["safetensors-header", "h5-tensorflow", "int8-ranges"])
