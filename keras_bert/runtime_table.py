@@ -84,7 +84,7 @@ _OPENVINO = Runtime(
     refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
     program="""\
 import openvino
-model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
+model = openvino.compile_model("openvino/openvino_model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 found = model({name: np.array(each) for name, each in inputs.items()})
 outputs = {name: found[output] for output in model.outputs for name in output.get_names()}""",
     head="openvino/openvino_head.xml",
