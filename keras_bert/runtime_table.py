@@ -25,7 +25,7 @@ class Runtime(NamedTuple):
     files: tuple[str, ...]  # patterns of the paths that a new model replaces
     names: Mapping[str, str]  # TF Hub's name of an input -> the runtime's
     ids_dtype: str  # of the inputs: "int32" or "int64"
-    refused: Mapping[str, str]  # precision that it does not have -> why; it has the others
+    refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
     program: str
@@ -35,6 +35,7 @@ class Runtime(NamedTuple):
     in_directory: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     begins: Callable[[bytes], bool] = lambda beginning: False
+    precisions: tuple[str, ...] = ("float32", "float16", "int8")  # in which it stores weights
     only_answers: bool = False  # whether to leave out outputs that others are computed from
     can_load: bool = True  # whether `load` opens its exports
     has_fixed_length: bool = False  # whether its function takes `sequence_length`

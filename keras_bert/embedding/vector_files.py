@@ -167,15 +167,16 @@ def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str |
     kind = table_formats.known_format(source, None)
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
-    if kind == "xlsx" and format is None:
-        raise ValueError(f"{source} is a workbook, which has no room for vectors; choose the format parquet")
+    if kind not in _COPIES and format is None:
+        word = table_formats.FORMATS[kind].word
+        raise ValueError(f"{source} is a {word}, which has no room for vectors; choose the format parquet")
     if PARQUET in (kind, format):
         _import_pyarrow()  # raises before a model runs
-    if kind == PARQUET:
-        return ParquetCopy(source, column, skip_bad, PARQUET)
-    if kind == "jsonl" and format is None:
-        return JsonLinesCopy(source, column, skip_bad, kind)
-    return TableCopy(source, column, skip_bad, format or kind)
+    is_copied = format in (None, kind)  # else its rows are written in another format
+    return (_COPIES[kind] if is_copied else TableCopy)(source, column, skip_bad, format or kind)
+
+
+_COPIES = {"csv": TableCopy, "tsv": TableCopy, "jsonl": JsonLinesCopy, PARQUET: ParquetCopy}  # by the source's format
 
 
 def name_of_copy(source: Path, format: str | None = None) -> str:

@@ -18,7 +18,6 @@ from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
-from keras_bert.precisions import PRECISIONS
 from keras_bert.runtime_table import Runtime
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, compare_head, sample
 from keras_bert.tasks.base.task import BertTask
@@ -239,11 +238,10 @@ def _write_head(runtime: Runtime, model: BertTask | BertEncoder, directory: Path
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
-    if precision in runtime.refused:
-        raise ValueError(runtime.refused[precision])
-    if precision not in PRECISIONS:
-        *names, last = (name for name in PRECISIONS if name not in runtime.refused)
-        raise ValueError(f"precision is {precision!r}; expected {', '.join(names)} or {last}")
+    if precision not in runtime.precisions:
+        *names, last = runtime.precisions
+        known = f"precision is {precision!r}; expected {', '.join(names)} or {last}"
+        raise ValueError(runtime.refused.get(precision, known))
     if not runtime.can_load and getattr(model, "crf", None):
         raise ValueError(
             f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; use "
