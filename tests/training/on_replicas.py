@@ -62,7 +62,7 @@ COMPARING = {
 # A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them. Three replicas
 # have unlike numbers of rows.
 JOBS = {
-    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "few_shot_run", "ranking", "angle"),
+    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "angle"),
     ("mirrored", 3): (
         "ranking_by_two",
         "shorter_by_two",
@@ -73,8 +73,7 @@ JOBS = {
         "few_shot",
         "few_shot_of_two",
     ),
-    ("multi_worker", 2): ("few_shot_run", "ranking", "lists"),
-    ("multi_worker", 3): ("any_model", "classified", "pretrained"),
+    ("multi_worker", 2): ("few_shot_run", "ranking", "lists", "classified", "pretrained"),
 }
 JOBS["one", 1] = tuple(sorted({name for names in JOBS.values() for name in names}))
 

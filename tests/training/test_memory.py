@@ -74,21 +74,12 @@ for kind, optimizer in [*((kind, None) for kind in kinds), ("a Keras model", "ad
 """
 
 
-@pytest.fixture(scope="module")
-def kept():
-    """What a model leaves, by its kind."""
+@pytest.mark.slow
+def test_a_loop_over_models_does_not_grow():
+    """benchmarks/many_models.py has the megabytes."""
     output = run_python(LOOPS, ROOT / "benchmarks", *KINDS)
     rows = [line.split(";")[1:] for line in output.splitlines() if line.startswith("kept of;")]
-    return {kind: int(number) for kind, number in rows}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_loop_over_models_does_not_grow(kept, kind):
-    """benchmarks/many_models.py has the megabytes."""
-    assert kept[kind] <= 0, kept
-
-
-@pytest.mark.slow
-def test_the_measurement_sees_what_keras_keeps(kept):
-    assert kept["adam"] > 0, kept
+    kept = {kind: int(number) for kind, number in rows}
+    assert kept.pop("adam") > 0  # the measurement sees what Keras keeps
+    assert [*kept] == KINDS
+    assert all(number <= 0 for number in kept.values()), kept

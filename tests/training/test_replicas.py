@@ -67,38 +67,31 @@ def train(kind, replicas, folder):
     return [json.loads(output) for output, _ in outputs], [dict(np.load(result)) for result in results]
 
 
-@pytest.fixture(scope="module")
-def alone(folder):
-    notes, [arrays] = train("one", 1, folder)
-    assert notes == [{"replicas": 1, "chief": True, "rows": list(range(ROWS))}]
-    return arrays
-
-
 @pytest.mark.timing
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "replicas"), sorted(set(on_replicas.JOBS) - {("one", 1)}))
-def test_the_same_as_one_replica(folder, alone, kind, replicas):
-    notes, results = train(kind, replicas, folder)
-    assert [each["replicas"] for each in notes] == [replicas] * len(results)
-    assert [each["chief"] for each in notes] == [True] + [False] * (len(results) - 1)
-    assert sorted(row for each in notes for row in each["rows"]) == list(range(ROWS))
-    for arrays in results:
-        assert {name.split()[0] for name in arrays} == set(on_replicas.JOBS[kind, replicas])
-        same = [name for name in arrays if name.startswith("answered") and name.endswith(SAME_EVERYWHERE)]
-        assert len(same) == (2 if "answered" in on_replicas.JOBS[kind, replicas] else 0)
-        for name in arrays.keys() - same:
-            job, what = name.split()
-            tolerance = 1e-5 if what == "numbers" or job in on_replicas.COMPARING else 1e-4
-            tolerance = 5e-3 if job == "mixed" else tolerance  # as near as bfloat16's eight bits of precision say
-            np.testing.assert_allclose(arrays[name], alone[name], atol=tolerance, err_msg=name)
-
-
-@pytest.mark.slow
-def test_the_jobs_change_what_they_train(alone):
-    """Or replicas would agree on nothing."""
+def test_the_same_as_one_replica(folder):
+    """One test, so that one worker trains alone."""
+    notes, [alone] = train("one", 1, folder)
+    assert notes == [{"replicas": 1, "chief": True, "rows": list(range(ROWS))}]
+    # The jobs change what they train, or replicas would agree on nothing.
     assert len(set(alone["mixed numbers"])) == 4
     assert alone["any_model any/kernel"] > 1.1  # it was 1
     assert alone["any_model numbers"][-1] == 2  # updates of four batches
+    for kind, replicas in sorted(set(on_replicas.JOBS) - {("one", 1)}):
+        notes, results = train(kind, replicas, folder)
+        assert [each["replicas"] for each in notes] == [replicas] * len(results)
+        assert [each["chief"] for each in notes] == [True] + [False] * (len(results) - 1)
+        assert sorted(row for each in notes for row in each["rows"]) == list(range(ROWS))
+        for arrays in results:
+            assert {name.split()[0] for name in arrays} == set(on_replicas.JOBS[kind, replicas])
+            same = [name for name in arrays if name.startswith("answered") and name.endswith(SAME_EVERYWHERE)]
+            assert len(same) == (2 if "answered" in on_replicas.JOBS[kind, replicas] else 0)
+            for name in arrays.keys() - same:
+                job, what = name.split()
+                tolerance = 1e-5 if what == "numbers" or job in on_replicas.COMPARING else 1e-4
+                tolerance = 5e-3 if job == "mixed" else tolerance  # as near as bfloat16's eight bits of precision say
+                message = f"{name} of {replicas} {kind}"
+                np.testing.assert_allclose(arrays[name], alone[name], atol=tolerance, err_msg=message)
 
 
 def test_every_loss_that_compares_rows_is_tried_on_replicas():
