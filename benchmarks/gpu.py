@@ -51,13 +51,12 @@ def inputs(vocab_size: int, rows: int, length: int, full: float) -> tuple[np.nda
     return rng.integers(5, vocab_size, (rows, length), dtype=np.int32) * mask, mask
 
 
-def differences(size: str, length: int) -> list[str]:
+def differences(size: str, layers: int, length: int) -> list[str]:
     """How far hidden states and gradients in each precision are from the CPU's: `|x - y| / |y|`, of both."""
     import jax
 
-    config = BertConfig.named(
-        size, num_layers=3, vocab_size=500, pad_token_id=0, max_positions=512, hidden_dropout=0.0, attention_dropout=0.0
-    )
+    settings = {"vocab_size": 500, "pad_token_id": 0, "max_positions": 512}
+    config = BertConfig.named(size, num_layers=layers, hidden_dropout=0.0, attention_dropout=0.0, **settings)
     ids, mask = inputs(config.vocab_size, 4, length, 0.75)
     target = np.random.default_rng(1).normal(size=(*ids.shape, config.hidden_size)).astype("float32")
     weights = None
@@ -184,9 +183,9 @@ def main() -> None:
     heading(PEERS)
     print(f"{jax.devices()[0].device_kind}, {arguments.size}")
     if arguments.check is not None:
-        length = 40 if arguments.small else 300
-        rows = (differences(family, length) for family in arguments.check or FAMILIES)
-        return table(("three layers of", *PRECISIONS), rows)
+        layers, length = (1, 40) if arguments.small else (3, 300)
+        rows = (differences(family, layers, length) for family in arguments.check or FAMILIES)
+        return table((f"layers: {layers}", *PRECISIONS), rows)
     table(("step", "contestant", "sequences/s", "times as fast"), rows_of(arguments))
 
 
