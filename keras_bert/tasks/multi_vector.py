@@ -98,7 +98,8 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
         query_expansion: how to fill up short queries, or None: a dict of `length` (of each query, in tokens), `token`
             (by default the mask), and `attend`, whether other tokens attend to it.
         skipped_tokens: tokens of documents that get no vector, such as punctuation.
-        token_pooling: how to pool similar tokens of a document: the arguments of `pool_tokens`, or None.
+        token_pooling: how to pool similar tokens of a document, or None: a dict of `factor`, the tokens of a cluster on
+            average, `protected`, the number of first tokens that stay, and `normalize`, whether means get length 1.
         mean_maxsim: whether `similarity` is the mean over the tokens of a query, in place of the sum.
 
     Call arguments:

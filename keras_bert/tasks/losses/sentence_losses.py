@@ -662,7 +662,8 @@ class SpladeLoss(_AroundLoss):
             `MultipleNegativesRankingLoss(1.0, normalize=False)`.
         document_weight, query_weight: the highest weights of FLOPS.
         ramp_updates: the number of updates until they are reached. By default a third of those of the learning rate's
-            schedule, which `fine_tune` sets; without such a schedule, 0.
+            schedule, which `fine_tune` sets; without such a schedule, 0. A task of this package counts them; in another
+            model, call `follow(optimizer)`, or the weights are the highest from the first update on.
 
     Call arguments:
         y_true: as the loss takes it.
