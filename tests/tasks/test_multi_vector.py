@@ -92,18 +92,18 @@ def hidden_states(model, *tokens):
 def test_the_vectors_of_a_document(model):
     tokens = ["[CLS]", "[unused1]", "good", ",", "film", "[SEP]"]
     expected = hidden_states(model, *tokens)[[0, 1, 2, 4, 5]]  # the comma is skipped
-    np.testing.assert_allclose(model.encode("Good, film"), expected, atol=1e-6)
+    np.testing.assert_allclose(model.encode("Good, film"), expected, atol=1e-5)
 
 
 def test_a_query_is_expanded_by_masks_that_nothing_attends_to(model):
     tokens = ["[CLS]", "[unused0]", "good", ",", "film", "[SEP]"]
     found = model.encode_query("good, film")
     assert found.shape == (12, 8)
-    np.testing.assert_allclose(found[:6], hidden_states(model, *tokens), atol=1e-6)  # as without expansion
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)  # the masks are computed, too
+    np.testing.assert_allclose(found[:6], hidden_states(model, *tokens), atol=1e-5)  # as without expansion
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)  # the masks are computed, too
     attended = new(**{**CLASSIC, "query_expansion": {"length": 12, "attend": True}})
     np.testing.assert_allclose(
-        attended.encode_query("good, film"), hidden_states(model, *tokens, *["[MASK]"] * 6), atol=1e-6
+        attended.encode_query("good, film"), hidden_states(model, *tokens, *["[MASK]"] * 6), atol=1e-5
     )
     assert not np.allclose(attended.encode_query("good, film")[:6], found[:6], atol=1e-3)
 
@@ -115,7 +115,7 @@ def test_markers_in_texts_are_text(model):
         expected = ["[CLS]", "[unused1]", *(tokenizer.vocabulary[i] for i in ids), "[SEP]"]
         assert len(ids) > 3
         counts = [token not in string.punctuation for token in expected]
-        np.testing.assert_allclose(model.encode(f"{marker} good"), hidden_states(model, *expected)[counts], atol=1e-6)
+        np.testing.assert_allclose(model.encode(f"{marker} good"), hidden_states(model, *expected)[counts], atol=1e-5)
 
 
 def test_maxsim_by_brute_force(model):
@@ -155,8 +155,8 @@ def test_pooling_merges_the_nearest_clusters(factor):
     means = np.array([rest[labels == label].mean(axis=0) for label in np.unique(labels)])
     found = pool_tokens(vectors, factor, normalize=False)
     np.testing.assert_array_equal(found[0], vectors[0])
-    np.testing.assert_allclose(in_order(found[1:]), in_order(means), atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(pool_tokens(vectors, factor), axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(in_order(found[1:]), in_order(means), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(pool_tokens(vectors, factor), axis=1), 1, atol=1e-5)
 
 
 def in_order(vectors):
@@ -278,7 +278,7 @@ def test_files_of_others(model, saved, tmp_path, form):
     read = BertMultiVectorEncoder.from_preset(directory)
     for kind in ("query", "document"):
         for found, expected in zip(read.encode(TEXTS, kind=kind), model.encode(TEXTS, kind=kind), strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-6)
+            np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def close(theirs, ours, texts):

@@ -44,7 +44,7 @@ def test_each_vector_is_pooled_of_its_real_tokens(model, pooling, untraced):
     np.testing.assert_allclose(made(model, pooling=pooling, normalize=False)(TEXTS), expected, atol=1e-5)
     vectors = made(model, pooling=pooling).encode(TEXTS)
     assert (vectors.shape, vectors.dtype) == ((5, small.CONFIG.hidden_size), np.float32)
-    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 
 
 LONG = ["the bank is my story and the film was very good but the music not", "good", ""]
@@ -92,11 +92,11 @@ def test_prompts(prompted, untraced):
     def after(prompt):
         return prompted.encode([prompt + text for text in TEXTS], prompt="")
 
-    np.testing.assert_allclose(prompted.encode(TEXTS), after("you ask: "), atol=1e-6)
-    np.testing.assert_allclose(prompted.encode(TEXTS, prompt="story"), after("the story "), atol=1e-6)
-    np.testing.assert_allclose(prompted.encode(text for text in TEXTS), after("you ask: "), atol=1e-6)
-    np.testing.assert_allclose(prompted.encode("good"), prompted.encode("you ask: good", prompt="none"), atol=1e-6)
-    np.testing.assert_allclose(prompted(TEXTS), after("you ask: "), atol=1e-6)
+    np.testing.assert_allclose(prompted.encode(TEXTS), after("you ask: "), atol=1e-5)
+    np.testing.assert_allclose(prompted.encode(TEXTS, prompt="story"), after("the story "), atol=1e-5)
+    np.testing.assert_allclose(prompted.encode(text for text in TEXTS), after("you ask: "), atol=1e-5)
+    np.testing.assert_allclose(prompted.encode("good"), prompted.encode("you ask: good", prompt="none"), atol=1e-5)
+    np.testing.assert_allclose(prompted(TEXTS), after("you ask: "), atol=1e-5)
     assert np.abs(after("you ask: ") - after("")).max() > 0.01
     vectors, cut = prompted.encode_counted(["film " * 22, "film"])  # of which the prompt makes one too long
     assert (vectors.shape, cut) == ((2, 12), 1)
@@ -130,7 +130,7 @@ def test_texts_and_settings_that_cannot_be_are_refused(prompted, call, error, wo
 def test_keras_inputs_get_the_prompt(prompted):
     text = keras.Input(shape=(), dtype="string")
     functional = keras.Model(text, prompted(text))
-    np.testing.assert_allclose(functional(tf.constant(TEXTS)), prompted.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(functional(tf.constant(TEXTS)), prompted.encode(TEXTS), atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -142,7 +142,7 @@ def test_a_prompt_that_is_not_pooled(model, pooling, untraced):
         np.testing.assert_allclose(vector, hidden[0] if pooling == "cls" else hidden.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(ours(TEXTS), ours.encode(TEXTS), atol=1e-5)
     plain = made(model, pooling=pooling, normalize=False)
-    np.testing.assert_allclose(ours.encode(TEXTS, prompt=""), plain.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(ours.encode(TEXTS, prompt=""), plain.encode(TEXTS), atol=1e-5)
 
 
 def test_a_dense_layer_and_shorter_vectors(model, prompted, tmp_path, untraced):
@@ -169,11 +169,11 @@ def test_a_dense_layer_and_shorter_vectors(model, prompted, tmp_path, untraced):
 def test_order_and_batches_do_not_matter(model, monkeypatch):
     texts = [f"{'very ' * (i * 7 % 11)}good film {i}" for i in range(60)]
     expected = model.encode(texts)
-    np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-6)
-    np.testing.assert_allclose(model.encode(texts, batch_tokens=64), expected, atol=1e-6)
-    np.testing.assert_allclose(model.encode(texts, batch_tokens=8), expected, atol=1e-6)  # some are longer
+    np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode(texts, batch_tokens=64), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode(texts, batch_tokens=8), expected, atol=1e-5)  # some are longer
     monkeypatch.setattr("keras_bert.answers.by_length._TEXTS_AT_A_TIME", 7)
-    np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
+    np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-5)
 
 
 @pytest.mark.timing
@@ -233,7 +233,7 @@ def test_cut_texts_are_counted_out_loud(model, recwarn):
     short = BertSentenceEncoder(model.encoder, small.preprocessor(sequence_length=8))
     with warning_names("texts truncated", "8 tokens", "1"):
         vectors = short.encode(["film " * 7, "film " * 6])
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)
     vectors, cut = model.encode_counted(["film " * 100, "good", "film " * 23])
     assert (vectors.shape, cut) == ((3, small.CONFIG.hidden_size), 2)
 
