@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, overload
 
 import numpy as np
@@ -127,14 +127,11 @@ class RankedPassage(TypedDict):
     text: str
 
 
-class Reranker(Answerer):
-    """What scores how well passages answer queries."""
+class ScoresPairs(Answerer):
+    """What gives a pair of texts a score."""
 
     VERB = "score"
-    SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
-    kind = RankingAnswers()
     text_names = ("text", "text_pair")
-    activation: str
     _by_length: ByLength
 
     @overload
@@ -150,10 +147,11 @@ class Reranker(Answerer):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> float | np.ndarray:
-        """Scores how well a passage answers a query, for one pair or many.
+        """Scores one pair or many: how well a passage answers a query, or the probability that a text follows another.
 
         Args:
-            text, text_pair: the query and the passage: two str, or two lists of the same length.
+            text, text_pair: the query and the passage, or the first and the second text: two str, or two lists of the
+                same length.
             batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
@@ -161,8 +159,16 @@ class Reranker(Answerer):
         """
         self.warn_if_untrained()
         is_one, pairs = one_or_many(text, text_pair)
-        scores = ACTIVATIONS[self.activation](self._logits(pairs, batch_tokens, progress))
-        return float(scores[0]) if is_one else scores
+        scores = self._scores(pairs, batch_tokens, progress)
+        return float(scores[0]) if is_one else scores.astype(np.float32)
+
+    def _scores(self, pairs: Iterable[str] | list[Pair], batch_tokens: int, progress: bool | None) -> np.ndarray:
+        """Computes the scores of pairs, float `[pairs]`."""
+        raise NotImplementedError
+
+
+class RanksPassages(Answerer):
+    """What ranks passages by how well they answer a query."""
 
     @overload
     def rank(
@@ -190,33 +196,60 @@ class Reranker(Answerer):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> list[RankedPassage] | list[list[RankedPassage]]:
-        """Ranks passages by how well they answer a query: by their logits, as equal scores may have different ones.
+        """Ranks passages by how well they answer a query, the best first.
+
+        `BertReranker` ranks by logits, as equal scores may have different ones. `BertMultiVectorEncoder` ranks by
+        `similarity`, and encodes each text once, so many queries with the same passages cost little.
 
         Args:
             query: a str, or many.
             passages: a list of str; for many queries, one such list for each.
             top_k: the number of best passages to return; by default all.
-            batch_tokens, progress: see `score`.
+            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
 
         Returns:
             A list of dicts, the best passage first: its `index` in `passages`, its `score`, and its `text`. For many
             queries, a list of these.
 
         Raises:
-            TypeError, ValueError: as `score`; or `top_k` is less than 1.
+            TypeError, ValueError: as `BertClassifier.classify`; or `top_k` is less than 1.
         """
         if top_k is not None:
             check_top_k(top_k)
         self.warn_if_untrained()
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
+        ranked = []
+        for texts, (keys, scores) in zip(lists, self._scored(queries, lists, batch_tokens, progress), strict=True):
+            order = np.argsort(-keys, kind="stable")[:top_k].tolist()
+            ranked.append([RankedPassage(index=each, score=float(scores[each]), text=texts[each]) for each in order])
+        return ranked[0] if is_one else ranked
+
+    def _scored(
+        self, queries: Sequence[str], lists: Sequence[Sequence[str]], batch_tokens: int, progress: bool | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Scores the passages of each query: what they are ranked by, and their scores, float `[passages]`."""
+        raise NotImplementedError
+
+
+class Reranker(ScoresPairs, RanksPassages):
+    """What scores how well passages answer queries."""
+
+    SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
+    kind = RankingAnswers()
+    activation: str
+
+    def _scores(self, pairs: Iterable[str] | list[Pair], batch_tokens: int, progress: bool | None) -> np.ndarray:
+        return ACTIVATIONS[self.activation](self._logits(pairs, batch_tokens, progress))
+
+    def _scored(
+        self, queries: Sequence[str], lists: Sequence[Sequence[str]], batch_tokens: int, progress: bool | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         pairs = [Pair(each, text) for each, texts in zip(queries, lists, strict=True) for text in texts]
         logits = self._logits(pairs, batch_tokens, progress)
-        scores, ranked, first = ACTIVATIONS[self.activation](logits).tolist(), [], 0
+        scores, first = ACTIVATIONS[self.activation](logits), 0
         for texts in lists:
-            order = np.argsort(-logits[first : first + len(texts)], kind="stable")[:top_k].tolist()
-            ranked.append([RankedPassage(index=each, score=scores[first + each], text=texts[each]) for each in order])
-            first += len(texts)
-        return ranked[0] if is_one else ranked
+            rows = slice(first, first := first + len(texts))
+            yield logits[rows], scores[rows]
 
     def _logits(
         self, pairs: Iterable[str] | list[Pair], batch_tokens: int = 1024, progress: bool | None = False

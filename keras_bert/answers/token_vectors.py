@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from types import ModuleType
 from typing import Any, overload
@@ -12,8 +12,8 @@ import numpy as np
 
 from keras_bert.answers.answerer import Setting
 from keras_bert.answers.by_length import ByLength
-from keras_bert.answers.columns import Labels, check_top_k, one_or_many, read_lists
-from keras_bert.answers.ranking import RankedPassage
+from keras_bert.answers.columns import Labels, one_or_many
+from keras_bert.answers.ranking import RanksPassages
 from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
 from keras_bert.choices import check_choice
 from keras_bert.formats.libraries.multi_vector import marker_of
@@ -38,7 +38,7 @@ class TokenVectorAnswers(VectorAnswers):
         return {"embeddings": answer.tolist()}
 
 
-class MultiVectorEncoder(ComparedEncoder):
+class MultiVectorEncoder(RanksPassages, ComparedEncoder):
     """What encodes each token of a text as a vector."""
 
     VERB = "encode"
@@ -211,48 +211,14 @@ class MultiVectorEncoder(ComparedEncoder):
                 )
         return arrays
 
-    @overload
-    def rank(
-        self,
-        query: str,
-        passages: Iterable[str],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[RankedPassage]: ...
-    @overload
-    def rank(
-        self,
-        query: Iterable[str],
-        passages: Iterable[Iterable[str]],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[list[RankedPassage]]: ...
-    def rank(
-        self,
-        query: str | Iterable[str],
-        passages: Iterable[str] | Iterable[Iterable[str]],
-        top_k: int | None = None,
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> list[RankedPassage] | list[list[RankedPassage]]:
-        """Ranks passages by their `similarity` to a query, the best first; for many queries, those of each.
-
-        Arguments, results and errors are those of `BertReranker.rank`. Each text is encoded once, and the query does
-        not read the passage, so many queries with the same passages cost little.
-        """
-        if top_k is not None:
-            check_top_k(top_k)
-        is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
+    def _scored(
+        self, queries: Sequence[str], lists: Sequence[Sequence[str]], batch_tokens: int, progress: bool | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         numbers = {text: number for number, text in enumerate(dict.fromkeys(text for texts in lists for text in texts))}
         documents: list[np.ndarray] = self.encode([*numbers], batch_tokens, progress)
-        ranked = []
         for vectors, texts in zip(self.encode(queries, batch_tokens, progress, "query"), lists, strict=True):
             scores = self.similarity(vectors, [documents[numbers[text]] for text in texts])[0]
-            order = np.argsort(-scores, kind="stable")[:top_k].tolist()
-            ranked.append([RankedPassage(index=each, score=float(scores[each]), text=texts[each]) for each in order])
-        return ranked[0] if is_one else ranked
+            yield scores, scores
 
 
 def max_similarities(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray], mean: bool = False) -> np.ndarray:

@@ -12,7 +12,8 @@ from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_mo
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.classes import softmax
-from keras_bert.answers.columns import Labels, Targets, Texts, check_top_k, columns_of, one_or_many
+from keras_bert.answers.columns import Labels, Pair, Targets, Texts, check_top_k, columns_of, one_or_many
+from keras_bert.answers.ranking import ScoresPairs
 from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
 from keras_bert.text.arguments import SPACES, list_of_str
 
@@ -218,44 +219,18 @@ class MaskFiller(Answerer):
         return {"text": token_texts.fill(text, [each[0] for each in ids]), "masks": masks}
 
 
-class NextSentenceScorer(Answerer):
+class NextSentenceScorer(ScoresPairs):
     """What predicts whether a text follows another."""
 
-    VERB = "score"
     SETTINGS = (DROPOUT,)
     kind = NextSentenceAnswers()
-    text_names = ("text", "text_pair")
-    _by_length: ByLength
 
-    @overload
-    def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...
-    @overload
-    def score(
-        self, text: Iterable[str], text_pair: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> np.ndarray: ...
-    def score(
-        self,
-        text: str | Iterable[str],
-        text_pair: str | Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> float | np.ndarray:
-        """Computes the probability that a text follows another, for one pair or many.
-
-        Args:
-            text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens, progress: see `BertClassifier.classify`, for errors and warnings, too.
-
-        Returns:
-            A float, 0 to 1; for many pairs, float32 `[pairs]`.
-        """
-        is_one, pairs = one_or_many(text, text_pair)
-        scores = _as_probabilities(self._by_length(pairs, batch_tokens, progress))
-        return float(scores[0]) if is_one else scores.astype(np.float32)
+    def _scores(self, pairs: Iterable[str] | list[Pair], batch_tokens: int, progress: bool | None) -> np.ndarray:
+        return _as_probabilities(self._by_length(pairs, batch_tokens, progress))
 
     def answers(self, x: Texts, progress: bool | None = None) -> list[float]:
         _, pairs = one_or_many(*columns_of(x))
-        return _as_probabilities(self._by_length(pairs, 1024, progress)).tolist()
+        return self._scores(pairs, 1024, progress).tolist()
 
 
 class SparseEncoder(ComparedEncoder):
