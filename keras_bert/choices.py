@@ -66,28 +66,5 @@ PROBLEM_TYPES = {
     "regression": ProblemType("number"),
 }
 
-# Name -> the class or function of `tasks/losses/sentence_losses.py`; those that need no arguments. `VectorMSELoss` and
-# `GISTEmbedLoss` are missing, as files of examples hold no vectors.
-SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
-    "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
-    "multiple_negatives_symmetric_ranking": "MultipleNegativesSymmetricRankingLoss",
-    "cosent": "CoSENTLoss",
-    "angle": "AnglELoss",
-    "cosine_similarity": "CosineSimilarityLoss",
-    "contrastive": "ContrastiveLoss",
-    "triplet": "TripletLoss",
-    "margin_mse": "MarginMSELoss",
-    "distill_kl_div": "DistillKLDivLoss",
-}
-# Those that compare vectors of tokens, too.
-TOKEN_LOSSES = ("multiple_negatives_ranking", "multiple_negatives_symmetric_ranking", "margin_mse", "distill_kl_div")
-# Name -> the class or function of `tasks/losses/ranking_losses.py`.
-RANKING_LOSSES = {
-    "binary_cross_entropy": "binary_cross_entropy",
-    "lambda": "LambdaLoss",
-    "list_net": "ListNetLoss",
-    "margin_mse": "MarginMSELoss",
-}
-
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 SIGNATURES = ("transformers",)  # of exports, besides this package's own

@@ -10,10 +10,10 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.extras import needing_tensorflow_text
+from keras_bert.loss_table import loss_classes
 
-# Module -> its classes that `register_keras_serializable` registers when the module is imported; and those of tasks.
+# Module -> its classes that `register_keras_serializable` registers when the module is imported.
 _OTHERS = {
     "encoder.encoder": ["BertEncoder"],
     "encoder.layers": ["Dropout"],
@@ -21,19 +21,8 @@ _OTHERS = {
     "optimizers.lamb": ["LAMB"],
     "pretraining.pretrainer": ["BertPretrainer"],
     "saved_model.hub_layer": ["HubLayer"],
-    "tasks.losses.class_losses": ["ScaledMeanSquaredError"],
     "tasks.heads.crf": ["CRF", "CRFLoss"],
-    "tasks.losses.ranking_losses": [
-        name for name in RANKING_LOSSES.values() if name[0].isupper() and name != "MarginMSELoss"
-    ],
     "tasks.steps.replicas": ["GlobalMean"],
-    "tasks.losses.sentence_losses": [
-        *SENTENCE_LOSSES.values(),
-        "GISTEmbedLoss",
-        "MatryoshkaLoss",
-        "SpladeLoss",
-        "VectorMSELoss",
-    ],
     "tasks.heads.spans": ["SpanLoss"],
     "text.bytepair": ["BytePairTokenizer"],
     "text.preprocessor": ["BertPreprocessor"],
@@ -46,7 +35,8 @@ def classes() -> dict[str, list[str]]:
     """Lists all classes that Keras saves, by their modules in `keras_bert`."""
     from keras_bert.task_table import TASKS  # it lists the columns of files, too, which `import keras_bert` need not
 
-    return {**{f"tasks.{task.module}": [task.model] for task in TASKS}, **_OTHERS}
+    losses = {f"tasks.losses.{file}": names for file, names in loss_classes().items()}
+    return {**{f"tasks.{task.module}": [task.model] for task in TASKS}, **losses, **_OTHERS}
 
 
 class _ClassToImport:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, RANKING_LOSSES, SENTENCE_LOSSES, TOKEN_LOSSES, check_choice
+from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.conll import check_conll
 from keras_bert.data.squad import check_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
 from keras_bert.data.texts import Labels, examples_of, names_of_columns, parse_label
+from keras_bert.loss_table import losses_of
 
 
 def _setting(
@@ -126,6 +127,9 @@ class ClassifyFiles(TableFiles):
         "The kind of labels: one class per text, several, or numbers",
         tuple(PROBLEM_TYPES),
     )
+    loss: str | None = _setting(
+        None, "The loss. By default cross-entropy; of numbers, the mean squared error", losses_of(*PROBLEM_TYPES)
+    )
     long_text: str = _setting("truncate", "How to fit texts that are too long", tuple(LONG_TEXTS), is_checked=False)
     pooling: str | None = _setting(
         None,
@@ -222,7 +226,7 @@ class RankFiles(TableFiles):
     loss: str | None = _setting(
         None,
         "The loss. By default binary_cross_entropy for pairs, margin_mse for lists with scores, else lambda",
-        tuple(RANKING_LOSSES),
+        losses_of("rankings"),
     )
 
     def __post_init__(self) -> None:
@@ -294,7 +298,7 @@ class ComparedFiles(TableFiles):
         None,
         "The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
         "multiple_negatives_ranking",
-        tuple(SENTENCE_LOSSES),
+        losses_of("vectors"),
     )
     mini_batch_size: int | None = _setting(
         None, "Compute N texts at a time: a large --batch-size with the memory of a small one", metavar="N", least=1
@@ -360,7 +364,9 @@ class TokenVectorFiles(ComparedFiles):
     """What a multi-vector encoder learns from, as `ComparedFiles`."""
 
     loss: str | None = _setting(
-        None, "The loss. By default distill_kl_div with scores, else multiple_negatives_ranking", TOKEN_LOSSES
+        None,
+        "The loss. By default distill_kl_div with scores, else multiple_negatives_ranking",
+        losses_of("token_vectors"),
     )
     vector_size: int | None = _setting(
         None, "The number of values of a token's vector; by default that of the model, of a new one 128", least=1

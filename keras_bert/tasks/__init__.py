@@ -1,31 +1,19 @@
 """Tasks: hidden states to predictions, one module per task; and the losses that one chooses by hand."""
 
-# ruff: noqa: F401 - type checkers read these imports
+# ruff: noqa: F401, F403 - type checkers read these imports
 
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert.loss_table import loss_classes
 from keras_bert.registered import classes
 from keras_bert.task_table import TASKS
 
 if TYPE_CHECKING:
     from keras_bert.tasks.classifier import BertClassifier
-    from keras_bert.tasks.losses.ranking_losses import LambdaLoss, ListNetLoss
-    from keras_bert.tasks.losses.sentence_losses import (
-        AnglELoss,
-        ContrastiveLoss,
-        CoSENTLoss,
-        CosineSimilarityLoss,
-        DistillKLDivLoss,
-        GISTEmbedLoss,
-        MarginMSELoss,
-        MatryoshkaLoss,
-        MultipleNegativesRankingLoss,
-        MultipleNegativesSymmetricRankingLoss,
-        SpladeLoss,
-        TripletLoss,
-        VectorMSELoss,
-    )
+    from keras_bert.tasks.losses.class_losses import *
+    from keras_bert.tasks.losses.ranking_losses import *
+    from keras_bert.tasks.losses.sentence_losses import *
     from keras_bert.tasks.masked_lm import BertMaskedLM
     from keras_bert.tasks.multi_vector import BertMultiVectorEncoder
     from keras_bert.tasks.multiple_choice import BertMultipleChoice
@@ -37,7 +25,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
-_MODULES = (*(f"tasks.{task.module}" for task in TASKS), "tasks.losses.ranking_losses", "tasks.losses.sentence_losses")
+_MODULES = (*(f"tasks.{task.module}" for task in TASKS), *(f"tasks.losses.{file}" for file in loss_classes()))
 _CLASSES = classes()
 __all__ = sorted(name for module in _MODULES for name in _CLASSES[module])  # pyright: ignore
 

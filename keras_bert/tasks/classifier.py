@@ -17,6 +17,7 @@ from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
@@ -96,7 +97,8 @@ class BertClassifier(Classifier, BertTask):
         names = ("problem_type", "long_text", "sequence_length", "pooling")
         arguments: dict[str, Any] = {name: getattr(settings, name) for name in names}
         arguments["pairs"] = "text_pair" in examples.texts
-        return cls.from_preset(preset, labels=examples.label_names, **arguments), {}
+        loss = losses.chosen(settings.loss, settings.problem_type)
+        return cls.from_preset(preset, labels=examples.label_names, **arguments), {"loss": loss}
 
     @property
     def problem_type(self) -> str:

@@ -19,20 +19,19 @@ from keras_bert.answers import token_vectors
 from keras_bert.answers.columns import Targets
 from keras_bert.answers.similarity import TextVectors, are_text_numbers, are_vectors
 from keras_bert.answers.token_vectors import MultiVectorEncoder, TokenVectorAnswers
-from keras_bert.choices import SENTENCE_LOSSES
 from keras_bert.data import Examples
 from keras_bert.data.task_files import TokenVectorFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import Preset
 from keras_bert.formats.libraries.multi_vector import checked_dense
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength, Graphs
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.losses import sentence_losses
 from keras_bert.tasks.losses.sentence_losses import (
     DistillKLDivLoss,
     MarginMSELoss,
@@ -194,7 +193,7 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
             if new or settings.vector_size:
                 new["dense"] = [{"units": settings.vector_size or 128}]
             model = cls.from_preset(opened, sequence_length=settings.sequence_length, **new)
-        loss = settings.loss and getattr(sentence_losses, SENTENCE_LOSSES[settings.loss])()
+        loss = losses.chosen(settings.loss, "token_vectors")
         if isinstance(loss, MultipleNegativesRankingLoss):
             loss.scale = model.kind.scale
         return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}

@@ -224,8 +224,9 @@ class Job:
 
     def texts_per_class(self, preset: str | Path, examples: Examples) -> float | None:
         """Computes the mean number of texts per class; None if `few_shot` does not fit the task or the preset."""
-        has_few_shot = "few_shot" not in FINE_TUNING[self.task].without
-        if not has_few_shot or self.settings.problem_type == "regression" or "text_pair" in examples.texts:
+        if "few_shot" in FINE_TUNING[self.task].without or self.settings.loss is not None:
+            return None
+        if self.settings.problem_type == "regression" or "text_pair" in examples.texts:
             return None
         with Preset.open(preset) as opened:
             has_head = tasks.BertClassifier.is_in(opened)

@@ -13,16 +13,16 @@ from keras import ops
 
 from keras_bert.answers.columns import Labels, Targets, Texts, checked_labels
 from keras_bert.answers.ranking import Reranker, check_pairs
-from keras_bert.choices import RANKING_LOSSES, check_choice
+from keras_bert.choices import check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, tokenize_lists
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.kinds.ranking import Ranking
-from keras_bert.tasks.losses import ranking_losses
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
@@ -86,7 +86,7 @@ class BertReranker(Reranker, BertTask):
     @classmethod
     def to_train(cls, settings: RankFiles, preset: str | Path, examples: Examples) -> ToTrain:
         model = cls.from_preset(preset, sequence_length=settings.sequence_length)
-        return model, {"loss": settings.loss and getattr(ranking_losses, RANKING_LOSSES[settings.loss])()}
+        return model, {"loss": losses.chosen(settings.loss, "rankings")}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers.similarity import SentenceEncoder
-from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
 from keras_bert.data.task_files import EmbedFiles
@@ -22,6 +22,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset
 from keras_bert.formats.libraries.modules import DENSE_ACTIVATIONS
 from keras_bert.formats.libraries.sentence_transformers import SIMILARITIES
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.compared import ComparesTexts
@@ -30,7 +31,7 @@ from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
 from keras_bert.tasks.heads.pooling import pooled
 from keras_bert.tasks.kinds.similarity import Similarity
-from keras_bert.tasks.losses import sentence_losses
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -141,9 +142,9 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
     def to_train(cls, settings: EmbedFiles, preset: str | Path, examples: Examples) -> ToTrain:
         prompts = (settings.query_prompt, settings.positive_prompt)
         arguments: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
-        loss = getattr(sentence_losses, SENTENCE_LOSSES[settings.chosen_loss])()
+        loss = losses.chosen(settings.chosen_loss, "vectors")
         if settings.matryoshka_dims:
-            loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
+            loss = MatryoshkaLoss(loss, settings.matryoshka_dims)
             arguments["matryoshka_dimensions"] = settings.matryoshka_dims
         model = cls.from_preset(preset, sequence_length=settings.sequence_length, **arguments)
         return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}

@@ -15,11 +15,12 @@ from keras import ops
 from keras_bert.answers.columns import Targets
 from keras_bert.answers.similarity import are_text_numbers
 from keras_bert.answers.tokens import SparseEncoder, WeightAnswers
-from keras_bert.choices import POOLINGS, SENTENCE_LOSSES, check_choice
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import SparseFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.libraries import sparse_encoder
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.compared import ComparesTexts
@@ -27,7 +28,6 @@ from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.similarity import Similarity
-from keras_bert.tasks.losses import sentence_losses
 from keras_bert.tasks.losses.sentence_losses import SpladeLoss
 from keras_bert.tasks.masked_lm import GraphTokenTexts, token_texts
 from keras_bert.tasks.steps.gradient_cache import Column
@@ -49,7 +49,7 @@ class TokenWeights(WeightAnswers, Similarity):
 def _loss_named(name: str) -> keras.losses.Loss:
     """Makes a loss of sentence vectors; a ranking loss compares dot products."""
     arguments = {"scale": 1.0, "normalize": False} if name.startswith("multiple_negatives") else {}
-    return getattr(sentence_losses, SENTENCE_LOSSES[name])(**arguments)
+    return losses.chosen(name, "vectors", **arguments)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

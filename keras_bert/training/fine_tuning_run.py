@@ -15,6 +15,7 @@ from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import EPOCHS
+from keras_bert.tasks import losses
 from keras_bert.tasks.base.storable import UntrainedWarning
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.registry import Job, check_labels, load_task
@@ -193,7 +194,9 @@ class FineTuningRun:
             self.model, arguments = self.job.load_model(self.preset, self.training)
         else:
             self.teaching.targets(self.training.labels)  # raises ValueError if the teacher lacks a label
-            self.model, arguments = student_of(self.teaching, self.num_layers), {"teacher": self.teaching}
+            loss = losses.chosen(self.job.settings.loss, str(self.teaching.kind.PROBLEM_TYPE))
+            arguments = {"teacher": self.teaching, "loss": loss}
+            self.model = student_of(self.teaching, self.num_layers)
         if self.to_measure is not None and self.job.validation is not None:
             check_labels(self.model, self.to_measure, self.job.validation)
         return arguments

@@ -9,13 +9,18 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
+from keras_bert.choices import PROBLEM_TYPES
+from keras_bert.loss_table import losses_of
+from keras_bert.tasks import FocalLoss
 from keras_bert.tasks.heads.long_text import classify_texts
 from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
 from keras_bert.tasks.kinds.words import WordLabels
+from keras_bert.tasks.losses import chosen
 from keras_bert.training import fine_tune
 from keras_bert.training.adapting import adapting
 
 from ..support import small
+from ..support.losses import assert_saved_compiled_and_learned_from
 from ..support.messages import assert_names, error_names, warning_names
 
 TEXTS = ["the film plot", "", "dull music", "very good actor (42)"]
@@ -235,6 +240,30 @@ def test_windows_are_trained_and_classified():
     history = model.fit(*examples, epochs=15, verbose=0, validation_data=examples).history
     assert history["val_loss"][-1] == pytest.approx(model.evaluate(*examples, verbose=0), abs=1e-5)
     assert [answer["label"] for answer in model.classify(texts)] == ["late", "early"] * 4
+
+
+LOGITS = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+TARGETS = {
+    "single_label_classification": np.array([2, 0, 1, 1]),
+    "multi_label_classification": np.float32([[1, 0, 1], [0, 0, 0], [0, 1, 0], [0.5, 1, 0]]),
+    "regression": LOGITS[::-1].copy(),
+}
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+def test_the_focal_loss_is_that_of_keras(gamma):
+    of_classes = keras.losses.CategoricalFocalCrossentropy(alpha=1.0, gamma=gamma, from_logits=True)
+    of_several = keras.losses.BinaryFocalCrossentropy(gamma=gamma, from_logits=True)
+    loss, (classes, several, _) = FocalLoss(gamma), TARGETS.values()
+    expected = float(of_classes(np.eye(3)[classes], LOGITS))
+    for targets in (classes, classes[:, None]):
+        assert float(loss(targets, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    assert float(loss(several[:3], LOGITS[:3])) == pytest.approx(float(of_several(several[:3], LOGITS[:3])), rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "problem_type"), [(x, each) for each in PROBLEM_TYPES for x in losses_of(each)])
+def test_each_loss_with_a_name_can_be_compiled_saved_and_learned_from(name, problem_type):
+    assert_saved_compiled_and_learned_from(chosen(name, problem_type), TARGETS[problem_type], LOGITS)
 
 
 # -- What cannot be

@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertReranker
 from keras_bert.answers import ranking
-from keras_bert.choices import RANKING_LOSSES
 from keras_bert.formats import Preset
 from keras_bert.formats.libraries import cross_encoder
+from keras_bert.loss_table import losses_of
+from keras_bert.tasks.losses import chosen
 from keras_bert.tasks.losses import ranking_losses as losses
 from keras_bert.tasks.registry import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
@@ -322,9 +323,9 @@ def test_the_other_losses_by_their_formulas():
         assert float(losses.MarginMSELoss()(labels, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", RANKING_LOSSES.values())
+@pytest.mark.parametrize("name", losses_of("rankings"))
 def test_each_can_be_compiled_saved_and_learned_from(name):
-    assert_saved_compiled_and_learned_from(getattr(losses, name)(), LABELS, LOGITS)
+    assert_saved_compiled_and_learned_from(chosen(name, "rankings"), LABELS, LOGITS)
 
 
 def test_measures():

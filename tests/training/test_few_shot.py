@@ -12,8 +12,9 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
+from keras_bert.tasks import FocalLoss
 from keras_bert.tasks.steps.few_shot import batches_of_pairs, pair_losses, texts_per_class
-from keras_bert.training import fine_tune, fine_tune_files, report
+from keras_bert.training import fine_tune, fine_tune_files, fine_tuning_run, report
 
 from ..support import small
 from ..support.commands import invoke
@@ -233,6 +234,28 @@ def test_the_command_learns_by_pairs_and_says_so(tmp_path):
     written = (tmp_path / "model/report.md").read_text()
     assert "| few_shot | True |" in written
     assert "| pooling | unit_mean |" in written
+
+
+def test_a_chosen_loss_trains_the_head_with_the_encoder_and_a_student(tmp_path, monkeypatch):
+    seen, to_the_end = [], fine_tuning_run.FineTuning.to_the_end
+
+    def spy(training):
+        seen.append((type(training.loss), training.recipe.few_shot, training.teacher is None))
+        return to_the_end(training)
+
+    monkeypatch.setattr(fine_tuning_run.FineTuning, "to_the_end", spy)
+    rows = "".join(f"{text},{label}\n" for text, label in zip(*examples(8), strict=True))
+    (tmp_path / "train.csv").write_text("text,label\n" + rows)
+    files = ("classify", tmp_path / "train.csv")
+    BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor()).save_preset(tmp_path / "preset")
+    fine_tune_files(*files, tmp_path / "model", preset=tmp_path / "preset", loss="focal")
+    teacher = {"teacher": tmp_path / "model", "num_layers": 1}
+    fine_tune_files(*files, tmp_path / "student", **teacher, loss="focal")
+    assert seen == [(FocalLoss, False, True), (FocalLoss, False, False)]
+    (tmp_path / "numbers.csv").write_text("text,label\nfine,1.5\nbad,0.5\n")
+    settings = {"preset": tmp_path / "preset", "problem_type": "regression", "loss": "focal"}
+    with error_names(ValueError, "loss is 'focal'", "regression"):
+        fine_tune_files("classify", tmp_path / "numbers.csv", tmp_path / "new", **settings)
 
 
 @pytest.mark.parametrize(("task", "settings", "words"), [

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
+from keras_bert.loss_table import losses_of
 from keras_bert.pretraining import write_records
-from keras_bert.tasks.losses import ranking_losses, sentence_losses
+from keras_bert.tasks import losses
+from keras_bert.tasks.losses import sentence_losses
 from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, VectorMSELoss
 
 from ..support.data import ROOT
@@ -97,8 +98,7 @@ def test_the_same_as_one_replica(folder):
 def test_every_loss_that_compares_rows_is_tried_on_replicas():
     """A loss compares rows if that of a batch is not the mean of its rows' losses."""
     random, comparing = np.random.default_rng(0), set()
-    ranking = [getattr(ranking_losses, name) for name in RANKING_LOSSES.values()]
-    sentences = [getattr(sentence_losses, name) for name in SENTENCE_LOSSES.values()]
+    ranking, sentences = ([losses.maker(name) for name in losses_of(each)] for each in ("rankings", "vectors"))
     for kind in {*sentences, *ranking, VectorMSELoss, sentence_losses.GISTEmbedLoss}:
         loss, is_list = kind(), kind in ranking and kind is not sentence_losses.MarginMSELoss
         of_three = ("TripletLoss", "MarginMSELoss", "DistillKLDivLoss")

@@ -1,1 +1,25 @@
-"""Losses: of texts' classes, of sentence vectors, and of rankings. `keras_bert.tasks` exports those of users."""
+"""Losses, by what they compare. `loss_table.py` has a row for each."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from keras_bert.loss_table import LOSSES, losses_of
+
+
+def chosen(name: str | None, learner: str, **arguments: Any) -> Any:
+    """Makes the loss of this name, for a learner of `loss_table.Loss`; None without a name: the task has a default."""
+    if name is None:
+        return None
+    if learner not in LOSSES[name].learners:
+        known = ", ".join(losses_of(learner)) or "none"
+        raise ValueError(f"loss is {name!r}, which is not for {learner}; of these there are: {known}")
+    return maker(name)(**arguments)
+
+
+def maker(name: str) -> Callable[..., Any]:
+    """Imports the class of a loss, or the function that makes it."""
+    file, maker = LOSSES[name].maker.split(".")
+    return getattr(importlib.import_module(f"{__name__}.{file}"), maker)

@@ -23,7 +23,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.tasks.losses.sentence_losses import MarginMSELoss  # noqa: F401 - one of `RANKING_LOSSES`
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss  # noqa: F401 - users find it here, too
 from keras_bert.tasks.steps.replicas import all_reduce_sum
 from keras_bert.tensors import Tensor
 
