@@ -23,6 +23,7 @@ from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
 from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved
 from keras_bert.formats.libraries import modules, sentence_transformers
+from keras_bert.formats.preset import READERS
 from keras_bert.formats.tensorflow import old_transformers, saved_model
 from keras_bert.formats.tensorflow.bundle import open_variables
 from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
@@ -53,8 +54,6 @@ _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "BPE": ("BytePairTokenizer", byte_pairs.read_files),
     "Unigram": ("SentencePieceTokenizer", unigram.read_files),
 }
-# Format -> what a model in it is, if nothing says more.
-_FORMATS = {"tf1": "Google's checkpoint of TensorFlow 1", "garden": "a checkpoint of TF Model Garden"}
 # Operations that read outside of their memory before 2.21.1; see SECURITY.md.
 _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
@@ -162,7 +161,7 @@ def _model(found: Inspection) -> None:
     with Preset.open(found.path) as preset:
         if not _is_pickle(preset):
             _add_model(found, preset)
-            found.what = _FORMATS.get(preset.checkpoint.format, found.what)
+            found.what = getattr(READERS[preset.checkpoint.format], "TITLE", found.what)
             if preset.checkpoint.format == "hugging_face":
                 _add_task(found, preset)
             return

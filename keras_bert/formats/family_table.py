@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig, check_field, types_of
 from keras_bert.counted import listed
 from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.families.row import Family, Layers, Row, put, value_at
+from keras_bert.formats.families.row import Layers, Row, put, value_at
 from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
@@ -222,13 +222,13 @@ class FamilyTable(Row):
         )
 
 
-def tables(row_of: Callable[[Family], Row | None]) -> dict[str, FamilyTable]:
+def tables(format: str) -> dict[str, FamilyTable]:
     """Makes the tables of a format: those of the families for which it has a row."""
-    rows = {name: row_of(family) for name, family in FAMILIES.items()}
-    return {name: FamilyTable(**vars(row)) for name, row in rows.items() if row}
+    rows = {name: family.formats[format] for name, family in FAMILIES.items() if format in family.formats}
+    return {name: FamilyTable(**vars(row)) for name, row in rows.items()}
 
 
-TABLES = tables(lambda family: family.hugging_face)
+TABLES = {name: FamilyTable(**vars(family.hugging_face)) for name, family in FAMILIES.items()}
 
 
 def table_of(config: BertConfig) -> FamilyTable:

@@ -20,7 +20,8 @@ from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
 # The module of each format has `recognizes(preset)` and `open_checkpoint(preset)`. Those of formats that can be written
-# also have `write` and `files_of(config)`. The first that recognizes a preset reads it.
+# also have `write` and `files_of(config)`, and a `TITLE` says more than `recognition` sees. The first that recognizes a
+# preset reads it. A family has names in a format under its key here: `Family.formats`.
 READERS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,

@@ -76,23 +76,25 @@ _PIECES = SentencePieceFamily(
 
 ALBERT = Family(
     hugging_face=_ROW,
-    tf1=_TF1,
-    garden=replace(
-        _TF1,
-        endings=bert.GARDEN.endings,
-        storage=bert.GARDEN.storage,
-        embeddings={**bert.GARDEN.embeddings, "embeddings/projection": "embedding_projection"},
-        block=bert.garden_block("transformer"),
-        pooler=bert.GARDEN.pooler,
-        heads=bert.GARDEN.heads,
-    ),
-    keras_hub=replace(
-        bert.HUB,
-        classes="Albert",
-        dialect=Dialect(),  # there is always a projection
-        embeddings={**bert.HUB.embeddings, "embeddings/projection": "layers/dense"},
-        pooler={"pooler": "layers/dense_1"},
-    ),
+    formats={
+        "tf1": _TF1,
+        "garden": replace(
+            _TF1,
+            endings=bert.GARDEN.endings,
+            storage=bert.GARDEN.storage,
+            embeddings={**bert.GARDEN.embeddings, "embeddings/projection": "embedding_projection"},
+            block=bert.garden_block("transformer"),
+            pooler=bert.GARDEN.pooler,
+            heads=bert.GARDEN.heads,
+        ),
+        "keras_hub": replace(
+            bert.HUB,
+            classes="Albert",
+            dialect=Dialect(),  # there is always a projection
+            embeddings={**bert.HUB.embeddings, "embeddings/projection": "layers/dense"},
+            pooler={"pooler": "layers/dense_1"},
+        ),
+    },
     in_tensorflow="albert",
     size=_SIZE,
     sizes={

@@ -233,9 +233,7 @@ HUB = Row(
 
 BERT = Family(
     hugging_face=ROW,
-    tf1=TF1,
-    garden=GARDEN,
-    keras_hub=HUB,
+    formats={"tf1": TF1, "garden": GARDEN, "keras_hub": HUB},
     in_tensorflow="bert",
     tokenizer_class="BertTokenizer",
     sizes={

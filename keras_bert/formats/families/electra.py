@@ -64,15 +64,17 @@ TF1_GENERATOR = replace(
 
 ELECTRA = Family(
     hugging_face=_ROW,
-    tf1=_TF1,
-    keras_hub=replace(
-        bert.HUB,
-        classes="Electra",
-        config={**bert.HUB.config, "vocab_size": "vocab_size"},
-        embeddings={**bert.HUB.embeddings, "embeddings/projection": "layers/dense"},
-        pooler={},
-        heads={},
-    ),
+    formats={
+        "tf1": _TF1,
+        "keras_hub": replace(
+            bert.HUB,
+            classes="Electra",
+            config={**bert.HUB.config, "vocab_size": "vocab_size"},
+            embeddings={**bert.HUB.embeddings, "embeddings/projection": "layers/dense"},
+            pooler={},
+            heads={},
+        ),
+    },
     in_tensorflow="electra",
     heads={"masked_lm_activation": "gelu", "sequence_activation": "gelu"},
     size={"pooler": False},

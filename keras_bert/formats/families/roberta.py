@@ -52,7 +52,7 @@ _CAMEMBERT_PIECES = replace(
 
 ROBERTA = Family(
     hugging_face=ROW,
-    keras_hub=_HUB,
+    formats={"keras_hub": _HUB},
     in_tensorflow="roberta",
     heads=HEADS,
     size=SIZE,
@@ -61,7 +61,7 @@ ROBERTA = Family(
 )
 XLM_ROBERTA = Family(
     hugging_face=replace(ROW, classes="XLMRoberta"),
-    keras_hub=replace(_HUB, classes="XLMRoberta"),
+    formats={"keras_hub": replace(_HUB, classes="XLMRoberta")},
     in_tensorflow="roberta",
     heads=HEADS,
     size={**SIZE, "vocab_size": 250002},

@@ -120,9 +120,7 @@ class Family:
     """A family of models: its names in each format, its published sizes, and its tokenizer."""
 
     hugging_face: Row
-    tf1: Row | None = None
-    garden: Row | None = None
-    keras_hub: Row | None = None
+    formats: Mapping[str, Row] = field(default_factory=dict)  # the other formats that have it, by names in `READERS`
     in_tensorflow: str = ""  # name of the encoder's layer in the TensorFlow classes of transformers 4
     heads: Mapping[str, Any] = field(default_factory=dict)  # the fields of its heads that differ from BERT's
     size: Mapping[str, Any] = field(default_factory=dict)  # the fields that differ from BERT's in all published sizes

@@ -48,7 +48,7 @@ _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 # Names of other arrays: the state of dropout's seeds and of the optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 _TASK = "task/"  # begins the table's names of weights in the task's file
-TABLES = tables(lambda family: family.keras_hub)
+TABLES = tables("keras_hub")
 # KerasHub's ELECTRA has an untrained pooler; ELECTRA has none.
 _EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
 

@@ -19,12 +19,13 @@ from keras_bert.formats.family_table import FamilyTable, tables
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
+TITLE = "Google's checkpoint of TensorFlow 1"
 # Name of a configuration file -> the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
-TABLES = tables(lambda family: family.tf1)
+TABLES = tables("tf1")
 # ELECTRA's discriminator and generator are in the same file.
 GENERATOR = FamilyTable(**vars(TF1_GENERATOR))
 _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
