@@ -11,19 +11,17 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
     from keras_bert.optimizers import AdamW
     from keras_bert.saved_model import HubLayer
-    from keras_bert.tasks import (
-        BertClassifier,
-        BertMaskedLM,
-        BertMultipleChoice,
-        BertMultiVectorEncoder,
-        BertNextSentence,
-        BertQuestionAnswerer,
-        BertReranker,
-        BertSentenceEncoder,
-        BertSparseEncoder,
-        BertTokenClassifier,
-    )
+    from keras_bert.tasks.classifier import BertClassifier
     from keras_bert.tasks.heads.crf import CRF
+    from keras_bert.tasks.masked_lm import BertMaskedLM
+    from keras_bert.tasks.multi_vector import BertMultiVectorEncoder
+    from keras_bert.tasks.multiple_choice import BertMultipleChoice
+    from keras_bert.tasks.next_sentence import BertNextSentence
+    from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+    from keras_bert.tasks.reranker import BertReranker
+    from keras_bert.tasks.sentence import BertSentenceEncoder
+    from keras_bert.tasks.sparse import BertSparseEncoder
+    from keras_bert.tasks.token_classifier import BertTokenClassifier
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.2.0"

@@ -178,20 +178,26 @@ class Head(NamedTuple):
     has_labels: bool = False  # whether its outputs are named in `id2label` of `config.json`
     of_text: bool = False  # whether it has logits of a whole text, not of its words
     logits: tuple[str, ...] = ("logits",)  # their names in transformers' outputs; several: as many of each token
+    layer: str = ""  # the dense layer in transformers' BERT that is the whole head; "": each family lists its layers
+    columns: tuple[str, ...] | None = None  # of files of its texts; None: those that the user names
 
 
 # In the order of the classes in a file's `architectures`.
 HEADS = {
     "masked_lm": Head("ForMaskedLM", "masked language modeling"),
     "replaced_tokens": Head("ForPreTraining", "detection of replaced tokens"),
-    "sequence": Head("ForSequenceClassification", "classification of sequences", "texts", True, True),
-    "tokens": Head("ForTokenClassification", "classification of tokens", "words", True),
+    "sequence": Head(
+        "ForSequenceClassification", "classification of sequences", "texts", True, True, layer="classifier"
+    ),
+    "tokens": Head("ForTokenClassification", "classification of tokens", "words", True, layer="classifier"),
     "spans": Head(
         "ForQuestionAnswering",
         "question answering by spans",
         "answers to questions",
         logits=("start_logits", "end_logits"),
+        layer="qa_outputs",
+        columns=("question", "context"),
     ),
-    "choices": Head("ForMultipleChoice", "multiple choice", "choices", of_text=True),
+    "choices": Head("ForMultipleChoice", "multiple choice", "choices", of_text=True, layer="classifier", columns=()),
     "next_sentence": Head("ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)"),
 }

@@ -121,7 +121,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
         if name == "next_sentence":
             return [head(states["pooled_output"])]
         logits = head(hidden)
-        return [logits] if name == "tokens" else [logits[..., i] for i in range(logits.shape[-1])]
+        return [logits] if HEADS[name].has_labels else [logits[..., i] for i in range(logits.shape[-1])]
 
     def signatures(self, weights: StoredWeights) -> dict[str, Any]:
         """Makes the functions of the signatures, which differ in the type of the ids."""

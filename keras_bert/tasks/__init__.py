@@ -1,6 +1,6 @@
 """Tasks: hidden states to predictions, one module per task; and the losses that one chooses by hand."""
 
-# ruff: noqa: F401, F403 - type checkers read these imports
+# ruff: noqa: F403 - type checkers read these imports
 
 import importlib
 from typing import TYPE_CHECKING
@@ -10,19 +10,10 @@ from keras_bert.registered import classes
 from keras_bert.task_table import TASKS
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.classifier import BertClassifier
+    from keras_bert import *
     from keras_bert.tasks.losses.class_losses import *
     from keras_bert.tasks.losses.ranking_losses import *
     from keras_bert.tasks.losses.sentence_losses import *
-    from keras_bert.tasks.masked_lm import BertMaskedLM
-    from keras_bert.tasks.multi_vector import BertMultiVectorEncoder
-    from keras_bert.tasks.multiple_choice import BertMultipleChoice
-    from keras_bert.tasks.next_sentence import BertNextSentence
-    from keras_bert.tasks.question_answerer import BertQuestionAnswerer
-    from keras_bert.tasks.reranker import BertReranker
-    from keras_bert.tasks.sentence import BertSentenceEncoder
-    from keras_bert.tasks.sparse import BertSparseEncoder
-    from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
 _MODULES = (*(f"tasks.{task.module}" for task in TASKS), *(f"tasks.losses.{file}" for file in loss_classes()))

@@ -17,7 +17,7 @@ from keras_bert.engines.loading import load as load_export
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.family_table import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
-from keras_bert.task_table import FINE_TUNING, OF_HEAD, TASKS
+from keras_bert.task_table import FINE_TUNING, HEADS, OF_HEAD, TASKS
 
 if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
@@ -135,11 +135,9 @@ def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_co
     with Preset.open(handle) as preset:
         if export_in(preset) is None and not hugging_face.recognizes(preset):
             return []
-        heads = heads_of(preset)
-        if "spans" in heads:
-            return ["question", "context"]
-        if "choices" in heads:
-            return []
+        for head in heads_of(preset):
+            if (columns := HEADS[head].columns) is not None:
+                return [*columns]
         return [text_column] if text_pair_column is None else [text_column, text_pair_column]
 
 

@@ -42,8 +42,7 @@ _ROW = replace(
     heads={
         "masked_lm": {"transform": "predictions.dense", "norm": "predictions.LayerNorm", "bias": "predictions.bias"},
         "next_sentence": {"logits": "sop_classifier.classifier"},
-        "sequence": {"logits": "classifier"},
-        **bert.OTHER_HEADS,
+        **bert.ONE_LAYER,
     },
 )
 _TF1 = replace(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from keras_bert.formats.families import row
 from keras_bert.formats.families.row import Dialect, Family, Layers, Row, Storage, size, without_equal_sizes
+from keras_bert.task_table import HEADS
 
 FIXED_VALUES = {
     **row.NO_DECODER,
@@ -14,11 +15,7 @@ FIXED_VALUES = {
     "inner_group_num": 1,  # layers in a group, in ALBERT
 }
 LAYER = "encoder.layer.{i}"
-OTHER_HEADS = {
-    "tokens": {"logits": "classifier"},
-    "spans": {"logits": "qa_outputs"},
-    "choices": {"logits": "classifier"},
-}
+ONE_LAYER = {name: {"logits": head.layer} for name, head in HEADS.items() if head.layer}
 ROW = Row(
     classes="Bert",
     prefix="bert.",
@@ -74,8 +71,7 @@ ROW = Row(
             "bias": "cls.predictions.bias",
         },
         "next_sentence": {"logits": "cls.seq_relationship"},
-        "sequence": {"logits": "classifier"},
-        **OTHER_HEADS,
+        **ONE_LAYER,
     },
 )
 WITHOUT_POSITIONS = {path: name for path, name in ROW.embeddings.items() if path != "embeddings/position"}

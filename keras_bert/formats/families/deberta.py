@@ -54,8 +54,8 @@ DEBERTA = Family(
         pooler={},
         heads={
             "masked_lm": bert.ROW.heads["masked_lm"],
+            **bert.ONE_LAYER,
             "sequence": _CLASSIFIER,
-            **bert.OTHER_HEADS,
             "choices": _CLASSIFIER,
         },
     ),

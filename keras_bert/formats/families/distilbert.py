@@ -42,8 +42,8 @@ DISTILBERT = Family(
         pooler={},
         heads={
             "masked_lm": {"transform": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+            **bert.ONE_LAYER,
             "sequence": _CLASSIFIER,
-            **bert.OTHER_HEADS,
             "choices": _CLASSIFIER,
         },
     ),

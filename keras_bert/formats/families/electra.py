@@ -28,8 +28,8 @@ _ROW = replace(
             "transform": "discriminator_predictions.dense",
             "logits": "discriminator_predictions.dense_prediction",
         },
+        **bert.ONE_LAYER,
         "sequence": TWO_LAYERS,
-        **bert.OTHER_HEADS,
         "choices": {"transform": "sequence_summary.summary", "logits": "classifier"},
     },
 )

@@ -13,8 +13,8 @@ ROW = replace(
     values={"positions_after_padding": True, "pad_token_id": 1},
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+        **bert.ONE_LAYER,
         "sequence": TWO_LAYERS,
-        **bert.OTHER_HEADS,
     },
 )
 _HUB: Row = replace(
