@@ -8,9 +8,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
+from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer
 from keras_bert.answers.by_length import ByLength
-from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Pair, Targets, Texts, as_float32, columns_of, read_lists
 
 

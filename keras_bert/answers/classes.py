@@ -8,24 +8,10 @@ from typing import Any, ClassVar, TypeAlias, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import A, Answers, Score, metrics, only_answer, share_of_most_frequent
+from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, label_index, one_or_many
-
-
-def softmax(logits: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Computes probabilities over an axis, of the shape of the logits."""
-    powers = np.exp(logits - logits.max(axis=axis, keepdims=True, initial=-np.inf))
-    return powers / powers.sum(axis=axis, keepdims=True)
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Computes the probability of each logit by itself, of the shape of the logits."""
-    small = np.exp(-np.abs(logits))
-    return np.where(logits >= 0, 1, small) / (1 + small)
-
-
-ACTIVATIONS = {"softmax": softmax, "sigmoid": sigmoid, "identity": lambda logits: logits}
 
 
 class LabelAnswer(TypedDict):

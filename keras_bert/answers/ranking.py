@@ -8,9 +8,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics
+from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
-from keras_bert.answers.classes import ACTIVATIONS
 from keras_bert.answers.columns import (
     Labels,
     Pair,

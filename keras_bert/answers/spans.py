@@ -12,9 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.answers import Answers, Score, metrics
+from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import check_batch_tokens
-from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Texts, check_top_k
 from keras_bert.counted import counted
 from keras_bert.progress import progress_bar

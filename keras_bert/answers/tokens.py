@@ -9,9 +9,9 @@ from typing import Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
+from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
 from keras_bert.answers.by_length import ByLength
-from keras_bert.answers.classes import softmax
 from keras_bert.answers.columns import Labels, Pair, Targets, Texts, check_top_k, columns_of, one_or_many
 from keras_bert.answers.ranking import ScoresPairs
 from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers

@@ -17,13 +17,13 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.answers import choices, classes, ranking, similarity, spans, token_vectors, tokens, words
+from keras_bert.answers.activations import ACTIVATIONS, softmax
 from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.by_length import check_finite, rows_by_length
-from keras_bert.answers.classes import ACTIVATIONS, softmax
 from keras_bert.answers.columns import Pair
 from keras_bert.answers.entities import allowed_transitions
-from keras_bert.answers.paths import FORBIDDEN, Scores, best_path, marginals
 from keras_bert.engines.by_length import EngineByLength, EngineBySentence, Results, Segments
+from keras_bert.engines.paths import FORBIDDEN, Scores, best_path, marginals
 from keras_bert.engines.runtime import Run, Signature, Spec
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str

@@ -17,17 +17,17 @@ from keras_bert.choices import check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats.libraries import cross_encoder
 from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, tokenize_lists
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
+from keras_bert.tasks.kinds.classes import ACTIVATIONS
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
-
-_ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -77,7 +77,7 @@ class BertReranker(Reranker, BertTask):
         labels = None if labels is None else checked_labels(labels, min_count=2)
         if labels is not None and len(labels) > 2:
             raise ValueError(f"labels are {', '.join(labels)}; a reranker has two: no answer, and an answer")
-        check_choice("activation", activation, _ACTIVATIONS)
+        check_choice("activation", activation, cross_encoder.ACTIVATIONS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.activation = activation
         self.labels = labels
@@ -99,7 +99,7 @@ class BertReranker(Reranker, BertTask):
 
     def scores_of(self, logits: Tensor) -> Tensor:
         """Converts logits to scores of the same shape, float32. High logits have equal scores after a sigmoid."""
-        return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits))
+        return ACTIVATIONS[self.activation](ops.convert_to_tensor(logits))
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.

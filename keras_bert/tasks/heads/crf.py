@@ -15,8 +15,8 @@ from keras import ops
 
 from keras_bert import undocumented
 from keras_bert.answers.entities import allowed_transitions
-from keras_bert.answers.paths import FORBIDDEN, LARGEST
 from keras_bert.counted import counted
+from keras_bert.engines.paths import FORBIDDEN, LARGEST
 
 _RETURNS = ("emissions", "labels", "probabilities")
 # Name -> the latest layer of this name. A loss read from a file finds its layer here: Keras reads the layers first.

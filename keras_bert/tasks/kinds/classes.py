@@ -21,7 +21,7 @@ from keras_bert.tasks.steps.training_step import LossTerm, averaged, divergence,
 from keras_bert.tensors import Tensor
 
 _LOW_LOGIT = -10.0  # of a class without examples
-_ACTIVATIONS = {"softmax": ops.softmax, "sigmoid": ops.sigmoid, "identity": lambda logits: logits}
+ACTIVATIONS = {"softmax": ops.softmax, "sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 
 class OfTexts(TextAnswers[A], Kind[A]):
@@ -39,7 +39,7 @@ class OfTexts(TextAnswers[A], Kind[A]):
 
     def values(self, logits: Tensor) -> Tensor:
         """Computes probabilities or numbers, float32 `[batch, labels]`, from logits of that shape."""
-        return _ACTIVATIONS[self.ACTIVATION](logits)
+        return ACTIVATIONS[self.ACTIVATION](logits)
 
     def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Names the outputs of a serving signature, in the graph."""
