@@ -14,6 +14,7 @@ Example:
 import logging
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
 from keras_bert.server import check_versions, complete_versions, is_saved_model
-from keras_bert.server.logs import Repetitions
 
 _PORT = click.IntRange(0, 65535)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+_SECONDS = 60.0
+_MOST = 5  # records of one place in this time
 
 
 @click.command(help=__doc__)
@@ -94,6 +96,30 @@ def serve(
         run.serve(settings, echo)
     except OSError as error:
         raise Failure(str(error)) from error
+
+
+class Repetitions(logging.Filter):
+    """Leaves out warnings and errors that repeat themselves, and says so: five a minute from each place in the code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # by place: since when, and how many
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        start, count = self._counts.get(place, (now, 0))
+        note = ""
+        if now - start > _SECONDS:
+            note = f" ({count - _MOST:,} like it were left out)" if count > _MOST else ""
+            start, count = now, 0
+        count += 1
+        self._counts[place] = start, count
+        if count == _MOST:
+            note = " (more like it are left out for a minute)"
+        record.msg, record.args = f"{record.getMessage()}{note}", ()
+        return count <= _MOST
 
 
 def _check_key(key: str | None) -> str | None:

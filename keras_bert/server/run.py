@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert.server import http_service, logs
+from keras_bert.server import http_service, tracing
 from keras_bert.server.connections import Connections, most_connections
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.requests import Requests
@@ -66,7 +66,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     predictor = Predictor(batcher, settings.max_batch)
     most_http, most_rpc = most_connections()
     connections = Connections(most_http if settings.port is not None else most_http + most_rpc, settings.timeout)
-    logs.start_traces()
+    tracing.start_traces()
     http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests, connections))
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     rpc, ports = None, []

@@ -8,13 +8,15 @@ import os
 import resource
 import signal
 import socket
+import time
 
 import grpc
 import numpy as np
 import pytest
 
+from keras_bert.cli.serve import Repetitions
 from keras_bert.server import connections as module
-from keras_bert.server import logs, run
+from keras_bert.server import run
 
 from . import toy
 from .servers import HANGS, ONLY_SAVED_MODELS, at_once, output, wait_until
@@ -159,9 +161,9 @@ def test_what_is_not_http_is_refused_and_not_logged(server, caplog, sent):
 def test_a_log_leaves_out_what_it_repeats_and_says_so(monkeypatch):
     stream, now = io.StringIO(), 1000.0
     log, handler = logging.Logger("log"), logging.StreamHandler(stream)
-    handler.addFilter(logs.Repetitions())
+    handler.addFilter(Repetitions())
     log.addHandler(handler)
-    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
 
     def warn(number):
         log.warning("cannot %d", number)

@@ -8,7 +8,7 @@ import threading
 import pytest
 from aiohttp import web
 
-from keras_bert.server import logs
+from keras_bert.server import tracing
 
 from ..support.messages import assert_names
 from .servers import wait_until
@@ -24,10 +24,10 @@ def test_nothing_changes_without_an_address_or_without_the_packages(monkeypatch,
     monkeypatch.delenv(ENDPOINT, raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with caplog.at_level(logging.WARNING):
-        logs.start_traces()
+        tracing.start_traces()
         assert not caplog.messages
         monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:1")
-        logs.start_traces()
+        tracing.start_traces()
     (message,) = caplog.messages
     assert_names(message, "opentelemetry", ENDPOINT)
     assert "no traces; pip install opentelemetry-sdk" in message
