@@ -22,9 +22,11 @@ PRECISIONS = {
         Precision("float16", "mixed_float16", False, True, False, cosine=0.9999),
         Precision("bfloat16", "mixed_bfloat16", True, True, False),  # no runtime takes it: see `Runtime.refused`
         Precision("int8", None, True, False, True, cosine=0.95, has_ranges=True),
+        Precision("binary", None, False, False, True),  # signs, and beside them int8
     )
 }
 INFERENCE = tuple(name for name, row in PRECISIONS.items() if row.in_inference)
 TRAINING = tuple(sorted(row.policy for row in PRECISIONS.values() if row.policy))
 SAVED_MODELS = tuple(name for name, row in PRECISIONS.items() if row.in_saved_models)
-INDEXES = (*(name for name, row in PRECISIONS.items() if row.in_indexes), "binary")  # signs, and beside them int8
+INDEXES = tuple(name for name, row in PRECISIONS.items() if row.in_indexes)
+EXPORTS = tuple(name for name, row in PRECISIONS.items() if row.in_inference or row.in_saved_models)

@@ -31,6 +31,7 @@ from .support.data import ROOT, SHARED_DATA
 from .support.processes import start_command
 
 if TYPE_CHECKING:
+    from keras_bert.formats import Preset
     from keras_bert.text import WordPieceTokenizer
 
 
@@ -106,8 +107,8 @@ def read_once() -> Callable[[str | Path], Any]:
 
     models = {}
 
-    def from_preset(preset: str | Path, make: str = "from_preset", **settings: Any) -> Any:
-        read = getattr(BertSentenceEncoder, make)
+    def from_preset(preset: str | Path | Preset, make: str = "from_preset", **settings: Any) -> Any:
+        read, preset = getattr(BertSentenceEncoder, make), preset if isinstance(preset, str | Path) else preset.home
         if not Path(preset).is_dir():
             return read(preset, **settings)
         content = tuple(path.read_bytes() for path in sorted(Path(preset).rglob("*")) if path.is_file())

@@ -205,7 +205,7 @@ def _add_runtime(name: str) -> None:
     @options.preset_option
     @click.option(
         "--precision",
-        type=click.Choice(precisions.PRECISIONS),
+        type=click.Choice(precisions.EXPORTS),
         default="float32",
         help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
     )

@@ -17,6 +17,7 @@ from keras_bert.counted import counted, listed
 from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding.file_embedding import compute_digest
+from keras_bert.formats import Preset
 from keras_bert.search import database, filters, neighbours, representations
 from keras_bert.search.database import Database, Row, Settings
 
@@ -88,10 +89,11 @@ def build_index(
     rows = {row.key: row for row in (Row.of(each, text_column) for each in corpus_rows)}
     with contextlib.suppress(FileNotFoundError), database.reading(directory, may_be_old=True):
         pass  # raises before the model is loaded
-    kind = representations.of_model(preset)
-    if stored not in (None, *kind.STORED):
-        raise ValueError(f"stored is {stored!r}; expected {' or '.join(kind.STORED)} for this model")
-    model = kind.load(preset)
+    with Preset.open(preset) as opened:
+        kind = representations.of_model(opened)
+        if stored not in (None, *kind.STORED):
+            raise ValueError(f"stored is {stored!r}; expected {' or '.join(kind.STORED)} for this model")
+        model = kind.load(opened)
     digest, encode = compute_digest(model), kind.documents(model, batch_tokens)
     counts = Counter(encoded=0, truncated=0)
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:

@@ -17,6 +17,7 @@ from keras_bert.search.neighbours import Neighbours, make_neighbours
 
 if TYPE_CHECKING:
     from keras_bert.answers.similarity import SentenceEncoder
+    from keras_bert.formats import Preset
 
 # Names of prompts, as sentence-transformers' `encode_query` and `encode_document` look for them.
 _PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
@@ -46,7 +47,7 @@ class DenseVectors:
         return len(self._neighbours)
 
     @staticmethod
-    def load(preset: str | Path) -> Any:
+    def load(preset: str | Path | Preset) -> Any:
         from keras_bert.tasks.registry import load_to_compare
 
         neighbours.import_faiss()  # raises

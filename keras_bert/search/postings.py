@@ -14,6 +14,7 @@ from keras_bert.search.database import WEIGHT, Database, Settings, damaged_error
 
 if TYPE_CHECKING:
     from keras_bert.answers.tokens import SparseEncoder
+    from keras_bert.formats import Preset
 
 _WEIGHTS_AT_A_TIME = 4_000_000  # weights in memory while postings are made
 
@@ -31,7 +32,7 @@ class Postings:
         return len(self._ids)
 
     @staticmethod
-    def load(preset: str | Path) -> Any:
+    def load(preset: str | Path | Preset) -> Any:
         from keras_bert.tasks.registry import load_as
 
         return load_as("BertSparseEncoder", preset)

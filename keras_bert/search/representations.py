@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from keras_bert.engines.loading import task_of
+from keras_bert.formats import Preset
 from keras_bert.search import database
 from keras_bert.search.database import Database, Settings
 from keras_bert.search.dense_vectors import DenseVectors
@@ -33,7 +34,7 @@ class Representation(Protocol):
     # -- Of a model.
 
     @staticmethod
-    def load(preset: str | Path) -> Any:
+    def load(preset: str | Path | Preset) -> Any:
         """Loads a model. Raises ImportError if a package for the search is missing."""
         ...
 
@@ -88,7 +89,7 @@ REPRESENTATIONS: dict[str, type[Representation]] = {
 }
 
 
-def of_model(preset: str | Path) -> type[Representation]:
+def of_model(preset: str | Path | Preset) -> type[Representation]:
     return REPRESENTATIONS.get(task_of(preset, REPRESENTATIONS), DenseVectors)
 
 

@@ -16,6 +16,7 @@ from keras_bert.search.dense_vectors import DenseVectors
 
 if TYPE_CHECKING:
     from keras_bert.answers.token_vectors import MultiVectorEncoder
+    from keras_bert.formats import Preset
 
 # Up to this number of rows, a query is compared with all of them; else with so many candidates.
 EXACT_UP_TO = 10_000
@@ -39,7 +40,7 @@ class TokenVectors:
         return len(self._ids) if self._means is None else len(self._means)
 
     @staticmethod
-    def load(preset: str | Path) -> Any:
+    def load(preset: str | Path | Preset) -> Any:
         from keras_bert.tasks.registry import load_as
 
         neighbours.import_faiss()  # raises

@@ -200,8 +200,7 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if isinstance(inputs, tuple | list):
-            columns = self.text_columns(inputs, training)
-            return ops.stack([each.vectors(each.packed) for each in columns], axis=1)
+            return self.encoded_columns(inputs, training)
         packed = inputs if isinstance(inputs, dict) else self._pack("document", inputs)
         return self._encode_packed(packed, "document", training)[0]
 

@@ -164,8 +164,7 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
             # Packed inputs do not show which prompt they hold, so the pooling leaves none out.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
             return self._encode_packed(self.packed(_prepend(prompt, inputs)), self._count_skipped(prompt), training)
-        columns = self.text_columns(inputs, training)
-        return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
+        return self.encoded_columns(inputs, training)
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         packed_columns = []

@@ -135,8 +135,7 @@ class BertSparseEncoder(SparseEncoder, ComparesTexts):
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if isinstance(inputs, tuple | list):
-            columns = self.text_columns(inputs, training)
-            return ops.stack([each.vectors(each.packed) for each in columns], axis=1)
+            return self.encoded_columns(inputs, training)
         return self._encode_packed(self.packed(inputs), training)
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:

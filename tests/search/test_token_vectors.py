@@ -29,7 +29,12 @@ def preset(model, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _read_once(monkeypatch, model, preset):
     load = registry.load_as
-    monkeypatch.setattr(registry, "load_as", lambda task, path: model if path == preset else load(task, path))
+
+    def load_once(task, handle):
+        is_ours = getattr(handle, "handle", str(handle)) == str(preset)  # of an open preset, or of a path
+        return model if is_ours else load(task, handle)
+
+    monkeypatch.setattr(registry, "load_as", load_once)
 
 
 def scores(model, query, texts):

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.answers.columns import Labels, Targets, Texts
 from keras_bert.answers.similarity import are_text_numbers
 from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.steps.gradient_cache import Column
+from keras_bert.tensors import Tensor
 
 
 class ComparesTexts(BertTask):
@@ -23,6 +25,10 @@ class ComparesTexts(BertTask):
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
         raise NotImplementedError
+
+    def encoded_columns(self, columns: Sequence[Inputs], training: bool | None) -> Tensor:
+        """Encodes columns of texts, float32 `[batch, columns, ...]`."""
+        return ops.stack([each.vectors(each.packed) for each in self.text_columns(columns, training)], axis=1)
 
     def tokenized(self, number: int, texts: list[str]) -> tuple[tf.RaggedTensor, np.ndarray]:
         """Tokenizes the texts of a column, and counts the tokens of their rows before truncation, int64 `[texts]`."""
