@@ -166,6 +166,7 @@ Example:
 FINE_TUNING = {task.command: task for task in TASKS if task.command}
 OF_HEAD = {task.head: task for task in reversed(TASKS)}  # the most general task of each; of no head, vectors of texts
 OF_LIBRARY = {task.library: task for task in TASKS if task.library}
+COMPARED = [task.model for task in TASKS if issubclass(task.files, task_files.ComparedFiles)]  # they compare texts
 PRETRAINED = {task.call.partition("(")[0]: task.model for task in TASKS if not task.is_found}  # method -> class
 
 

@@ -155,13 +155,14 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
     import_engine(model)
     from keras_bert.answers import Score
     from keras_bert.engines.loading import task_of
+    from keras_bert.task_table import COMPARED, OF_HEAD
     from keras_bert.tasks.registry import load_as
 
     prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
     with misuse(OSError):
-        task = task_of(model, ["BertSparseEncoder", "BertMultiVectorEncoder"])
-    if arguments and task != "BertSentenceEncoder":
+        task = task_of(model, COMPARED)
+    if arguments and task != OF_HEAD[None].model:
         raise Misuse(f"{model} is a {task}, which has its own prompts; leave --query-prompt and --positive-prompt out")
     from_preset = functools.partial(load_as, task, **arguments)
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])

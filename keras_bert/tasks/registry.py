@@ -88,7 +88,7 @@ def is_masked_lm(preset: Preset) -> bool:
     """Checks whether a preset is a masked language model that is not fine-tuned."""
     if export_in(preset) is not None:
         return task_of_export(preset) == OF_HEAD["masked_lm"].model
-    return "masked_lm" in preset.checkpoint.heads and saved.task_of(preset) == "BertSentenceEncoder"
+    return "masked_lm" in preset.checkpoint.heads and saved.task_of(preset) == OF_HEAD[None].model
 
 
 def is_measured_on_text(handle: str | Path | Preset, path: str | Path, format: str | None) -> bool:
