@@ -205,6 +205,8 @@ class Job:
         self.settings, self.recipe = split_by_kind(settings, FINE_TUNING[task].files, FineTuningWithTeacher)
         if self.recipe.few_shot and "few_shot" in FINE_TUNING[task].without:
             raise ValueError(f"few_shot is for the task 'classify', not {task!r}; leave it out")
+        if self.recipe.few_shot and self.settings.loss is not None:
+            raise ValueError("few_shot and loss exclude each other; leave one of them out")
         if validation is not None and self.recipe.validation_split is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
 

@@ -259,7 +259,8 @@ def test_a_chosen_loss_trains_the_head_with_the_encoder_and_a_student(tmp_path, 
 
 
 @pytest.mark.parametrize(("task", "settings", "words"), [
-    ("tag", {}, ["'tag'", "'classify'"]), ("classify", {"teacher": "teacher", "num_layers": 1}, ["teacher"]),
+    ("tag", {}, ["'tag'", "'classify'"]), ("classify", {"loss": "focal"}, ["loss"]),
+    ("classify", {"teacher": "teacher", "num_layers": 1}, ["teacher"]),
 ])  # fmt: skip
 def test_a_run_on_files_refuses_it_before_it_reads_them(task, settings, words, tmp_path):
     with error_names(ValueError, "few_shot", *words):

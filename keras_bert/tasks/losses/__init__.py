@@ -14,8 +14,8 @@ def chosen(name: str | None, learner: str, **arguments: Any) -> Any:
     if name is None:
         return None
     if learner not in LOSSES[name].learners:
-        known = ", ".join(losses_of(learner)) or "none"
-        raise ValueError(f"loss is {name!r}, which is not for {learner}; of these there are: {known}")
+        known = "".join(f"{each}, or " for each in losses_of(learner))
+        raise ValueError(f"loss is {name!r}, which is not for {learner}; choose {known}none, for the default")
     return maker(name)(**arguments)
 
 
