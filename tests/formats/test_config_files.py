@@ -65,12 +65,19 @@ DEFAULTS = {
         **{"activation": "gelu_tanh", "hidden_dropout": 0.0, "attention_dropout": 0.0},
         **{"embedding_size": 128, "num_groups": 1},
     },
+    "deberta-v2": {"type_vocab_size": 0, "layer_norm_epsilon": 1e-7},
+}
+REQUIRED = {
+    "deberta-v2": {
+        **{"relative_attention": True, "position_biased_input": False, "pos_att_type": "p2c|c2p"},
+        **{"share_att_key": True, "norm_rel_ebd": "layer_norm"},
+    },
 }
 
 
 @pytest.mark.parametrize("family", DEFAULTS)
 def test_keys_that_are_left_out_have_transformers_defaults(family, tmp_path):
-    config = write_and_read(tmp_path / "config.json", {"model_type": family, **SIZES})
+    config = write_and_read(tmp_path / "config.json", {"model_type": family, **SIZES, **REQUIRED.get(family, {})})
     assert {name: getattr(config, name) for name in DEFAULTS[family]} == DEFAULTS[family]
 
 

@@ -86,16 +86,16 @@ STORED = {  # the tensors of a file, and the vectors of the tokens
 @pytest.mark.parametrize(
     ("stored", "normalize", "length", "longest"),
     [
-        ("whole", False, {"max_length": LONGEST}, LONGEST),
+        ("whole", False, {}, 512),
         ("shared", True, {"max_length": None}, None),
         pytest.param("weighted", True, {"max_length": LONGEST}, LONGEST, marks=pytest.mark.slow),
-        pytest.param("int8", True, {}, 512, marks=pytest.mark.slow),
+        pytest.param("int8", True, {"max_length": LONGEST}, LONGEST, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("modules", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_model2vec(stored, normalize, length, longest, modules, tmp_path):
     tensors, vectors = STORED[stored]
-    write(tmp_path, tensors, modules, normalize=normalize, **length)
+    write(tmp_path, tensors, modules, **{"normalize": True} if normalize else {}, **length)
     model = BertSentenceEncoder.from_preset(tmp_path)
     assert (model.encoder.config.num_layers, model.normalize) == (0, normalize)
     found = model.encode(TEXTS)

@@ -66,6 +66,7 @@ def test_rules():
     def chosen(**rules):
         return [each.tolist() for each in NegativeRules(**rules).choose(scores, of_positives)]
 
+    assert NegativeRules(negatives=2, range_min=1).looked_at(positives=3) == 6
     assert chosen(negatives=2) == [[0, 1], [0, 1]]
     assert chosen(negatives=2, range_min=1) == [[1, 2], [1, 2]]
     assert chosen(negatives=2, range_min=3, range_max=5) == [[4], [3, 4]]

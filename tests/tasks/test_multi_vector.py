@@ -218,8 +218,26 @@ def test_other_modules_are_refused(saved):
     with error_names(ValueError, "modules.json", "own.Weights"):
         BertMultiVectorEncoder.from_preset(saved)
     (saved / "modules.json").unlink()
-    with error_names(ValueError, "needs a modules.json"):
-        BertMultiVectorEncoder.from_preset(saved)
+    for kind in ("1_Dense", "2_MultiVectorMask"):
+        with error_names(ValueError, f"{kind}/config.json needs a modules.json"):
+            multi_vector.read(Preset(saved))
+        (saved / kind / "config.json").unlink()
+
+
+def test_settings_of_the_files_of_others(tmp_path):
+    """With a residual layer of equal sizes, which has no weights of its own."""
+    dense = [*OTHER["dense"], {**DENSE, "activation": "tanh", "use_residual": True}]
+    model = new(**{**OTHER, "dense": dense})
+    model.save_preset(tmp_path / "saved")
+    change(tmp_path / "saved", "config.json", keras_bert=None)
+    read = BertMultiVectorEncoder.from_preset(tmp_path / "saved")
+    assert read.settings() == model.settings()
+    np.testing.assert_allclose(read.encode("good film"), model.encode("good film"), atol=1e-5)
+    change(tmp_path / "saved", "6_HierarchicalTokenPooling/config.json", normalize_embeddings=None)
+    change(tmp_path / "saved", PROMPTS, query_prefix="[unused0] ask")  # the prompt has it, too
+    older = multi_vector.read(Preset(tmp_path / "saved"))
+    assert not older.token_pooling["normalize"]
+    assert older.prompts == OTHER["prompts"]
 
 
 def as_stanford(saved, directory):
@@ -268,6 +286,12 @@ def as_pylate(saved, directory):
 
 
 FORMS = {"stanford": as_stanford, "pylate": as_pylate}
+
+
+def test_query_expansion_of_pylate(saved, tmp_path):
+    directory = as_pylate(saved, tmp_path / "pylate")
+    change(directory, PROMPTS, do_query_expansion=None, attend_to_expansion_tokens=True)
+    assert multi_vector.read(Preset(directory)).query_expansion == {"length": 12, "attend": True, "token": None}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -134,7 +134,8 @@ def test_dialects(saved, dialect, name):
     if dialect == "before 4":
         change(saved, "config.json", sbert_ce_default_activation_function=name)
     elif dialect == "before 5.4":
-        change(saved, "config.json", sentence_transformers={"activation_fn": name, "version": "4.1.0"})
+        older = {"sbert_ce_default_activation_function": IDENTITY if name == SIGMOID else SIGMOID}  # it is not read
+        change(saved, "config.json", sentence_transformers={"activation_fn": name, "version": "4.1.0"}, **older)
     else:
         settings = {"activation_fn": name, "model_type": "CrossEncoder", "default_prompt_name": None, "prompts": {}}
         (saved / THEIRS).write_text(json.dumps(settings))
