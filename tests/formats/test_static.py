@@ -92,7 +92,7 @@ STORED = {  # the tensors of a file, and the vectors of the tokens
         pytest.param("int8", True, {"max_length": LONGEST}, LONGEST, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("modules", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("modules", [True, False])
 def test_model2vec(stored, normalize, length, longest, modules, tmp_path):
     tensors, vectors = STORED[stored]
     write(tmp_path, tensors, modules, **{"normalize": True} if normalize else {}, **length)

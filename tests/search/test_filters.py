@@ -176,6 +176,7 @@ def test_a_limit_leaves_out_stopgaps_of_another_kind():
     assert found([*MIXED, 7], {"<": "2025-05-05"}) == ["2025-01-01"]
     assert found([1, "n/a", "n/a", 3], {">": 2}) == [3]
     assert found(["S", "M", 42], {">": 40}) == [42]
+    assert found(["2025-01-01", 7], {">": 5}) == [7]  # as many as dates
 
 
 @pytest.mark.parametrize(

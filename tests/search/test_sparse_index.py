@@ -31,6 +31,14 @@ def sparse(request, tmp_path_factory):
         yield directory, model
 
 
+def test_truncated_texts_of_all_parts_are_counted(monkeypatch):
+    monkeypatch.setattr(database, "TEXTS_AT_A_TIME", 2)
+    with database.writing(None) as file:
+        texts = {bytes([i]): "a" for i in range(5)}
+        counts = file.encode(texts, lambda some: (np.ones((len(some), 2), np.float32), len(some)), False)
+    assert counts == {"encoded": 5, "truncated": 5}
+
+
 def by_loops(model, query, texts):
     """The dot products that are not 0, by text, the highest first, then in the texts' order."""
     weights, products = model.encode_query(query), {}

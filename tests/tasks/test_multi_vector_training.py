@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import BertMultiVectorEncoder
+from keras_bert.data.task_files import TokenVectorFiles
 from keras_bert.tasks.losses import sentence_losses as losses
 from keras_bert.tasks.steps.gradient_cache import by_mini_batches
 from keras_bert.tasks.steps.training_step import on_labels
@@ -93,6 +95,14 @@ def test_it_learns_and_is_measured():
     others = model.similarity(model.encode_query(ANCHORS), model.encode_document(NEGATIVES))
     margins = np.diag(scores) - np.diag(others)
     assert again["pearson"] == pytest.approx(np.corrcoef(margins, SCORES[:, 0] - SCORES[:, 1])[0, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize(("settings", "scale"), [(CLASSIC, 1.0), (MEAN, 20.0)])
+def test_ranking_from_files_has_the_scale_of_the_scores(settings, scale, tmp_path):
+    new(**settings).save_preset(tmp_path / "saved")
+    files = TokenVectorFiles(loss="multiple_negatives_ranking")
+    model, compiled = BertMultiVectorEncoder.to_train(files, tmp_path / "saved", None)
+    assert (compiled["loss"].scale, model.training_loss().scale) == (scale, scale)
 
 
 def test_what_vectors_of_tokens_cannot_learn_is_refused():
