@@ -331,8 +331,6 @@ def test_text_embeddings_inference(server, models, vectors):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     np.testing.assert_allclose(ask("embed", inputs=TEXTS, prompt_name="query"), unit, rtol=0, atol=1e-5)
     np.testing.assert_allclose(ask("", inputs=TEXTS[0]), unit[:1], rtol=0, atol=1e-5)
-    fits = ask("embed", inputs="a " * 17, truncate=False)  # with "you ask: ", [CLS] and [SEP], it fills the row
-    assert len(fits) == 1
     short = vectors[:, :8] / np.linalg.norm(vectors[:, :8], axis=1, keepdims=True)
     np.testing.assert_allclose(ask("embed", inputs=TEXTS, dimensions=8, truncate=True), short, rtol=0, atol=1e-5)
     asked = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}
