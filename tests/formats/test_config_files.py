@@ -70,7 +70,7 @@ DEFAULTS = {
 REQUIRED = {
     "deberta-v2": {
         **{"relative_attention": True, "position_biased_input": False, "pos_att_type": "p2c|c2p"},
-        **{"share_att_key": True, "norm_rel_ebd": "layer_norm"},
+        **{"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_buckets": 256},
     },
 }
 
