@@ -106,6 +106,15 @@ def test_neither_a_positive_nor_the_query(pairs, sentences, small_preset):
         assert each.positive in answers[each.query]
 
 
+def test_a_query_that_is_in_the_corpus_takes_no_place(sentences, small_preset):
+    pair, settings = ([sentences[0]], [sentences[20]]), {"negatives": 3, "range_max": 3}
+    first, second, _ = mine_negatives(*pair, sentences[20:], small_preset, NegativeRules(**settings), progress=False)
+    settings["max_score"] = (first.negative_score + second.negative_score) / 2  # leaves out one of those looked at
+    found = mined(pair, sentences, small_preset, **settings)
+    assert found == mined(pair, [*sentences, sentences[0]], small_preset, **settings)
+    assert found[0][2] == second.negative
+
+
 @pytest.mark.slow
 def test_scores_of_a_reranker(untraced, pairs, sentences, small_preset):
     reranker = small.task(BertReranker, config={"num_layers": 1})

@@ -35,4 +35,4 @@ def test_the_best_come_first(vectors, top, threshold):
 
 def test_of_equal_pairs_the_first_are_taken():
     same = np.ones((20, 1), np.float32)
-    assert list(pairs_of(same, top=3)) == [(0, 1, 1.0), (0, 2, 1.0), (0, 3, 1.0)]
+    assert list(pairs_of(same, top=3, threshold=1.0)) == [(0, 1, 1.0), (0, 2, 1.0), (0, 3, 1.0)]

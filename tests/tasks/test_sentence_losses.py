@@ -106,6 +106,26 @@ def test_triplets():
     assert float(loss(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_guide_leaves_out_what_it_finds_closer_than_the_positive_less_the_margin():
+    vectors, guide, margin, found = drawn(3), drawn(3, seed=1), -0.2, []
+    for i in range(BATCH):
+        places = [(0, (j, column)) for column in (1, 0, 2) for j in range(BATCH)] + [(1, (j, 1)) for j in range(BATCH)]
+        limit = cosine(guide[i, 0], guide[i, 1]) - margin
+        right = (0, (i, 1))
+        kept = [(own, at) for own, at in places if cosine(guide[i, own], guide[at]) <= limit or (own, at) == right]
+        scores = [cosine(vectors[i, own], vectors[at]) / 0.2 for own, at in kept]
+        found.append(np.logaddexp.reduce(scores) - cosine(*vectors[i, :2]) / 0.2)
+    loss = losses.GISTEmbedLoss(0.2, margin)
+    assert float(loss(guide, vectors)) == pytest.approx(np.mean(found), rel=1e-5)
+
+
+def test_scores_of_a_better_model():
+    scores, wanted = drawn(3)[..., 0], drawn(3, seed=1)[..., 0]
+    found, expected = (each / 2 - np.logaddexp.reduce(each / 2, axis=1, keepdims=True) for each in (scores, wanted))
+    divergence = np.sum(np.exp(expected) * (expected - found), axis=1).mean()
+    assert float(losses.DistillKLDivLoss(2.0)(wanted, scores)) == pytest.approx(4 * divergence, rel=1e-5)
+
+
 def test_shorter_vectors():
     vectors = drawn(2)
     inner = losses.MultipleNegativesRankingLoss()
