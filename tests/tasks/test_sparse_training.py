@@ -54,7 +54,10 @@ def test_products_and_flops(columns):
 
 
 def test_it_is_like_every_loss():
-    assert_saved_compiled_and_learned_from(losses.SpladeLoss(ranking(), 0.3, 0.2, 7), np.zeros(BATCH), drawn(2))
+    assert_saved_compiled_and_learned_from(losses.SpladeLoss(ranking(), 0.3, 0.2, 0), np.zeros(BATCH), drawn(2))
+    ramped = losses.SpladeLoss.from_config(losses.SpladeLoss(ranking(), ramp_updates=7).get_config())
+    with error_names(ValueError, "ramp_updates is 7", "follow"):
+        ramped(np.zeros(BATCH), drawn(2))
     texts = np.array([[0, 1], [0, 1]])
     assert not losses.SpladeLoss(ranking()).has_contrast(texts)
     for wrong in ((-1.0, 0.0), (0.0, float("nan")), (0.0, 0.0, -1)):

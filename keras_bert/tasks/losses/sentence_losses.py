@@ -663,11 +663,14 @@ class SpladeLoss(_AroundLoss):
         document_weight, query_weight: the highest weights of FLOPS.
         ramp_updates: the number of updates until they are reached. By default a third of those of the learning rate's
             schedule, which `fine_tune` sets; without such a schedule, 0. A task of this package counts them; in another
-            model, call `follow(optimizer)`, or the weights are the highest from the first update on.
+            model, call `follow(optimizer)`.
 
     Call arguments:
         y_true: as the loss takes it.
         y_pred: vectors `[batch, columns, size]`, queries first.
+
+    Raises:
+        ValueError: in a call with `ramp_updates` of 1 or more that follows no optimizer.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -699,6 +702,8 @@ class SpladeLoss(_AroundLoss):
         self._ramp = updates // 3 if self.ramp_updates is None else self.ramp_updates
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if self.ramp_updates and self._optimizer is None:
+            raise ValueError(f"ramp_updates is {self.ramp_updates}, but nothing counts updates; call follow(optimizer)")
         queries, *documents = columns_of_vectors(all_gather(y_pred), 2, None, normalize=False)
         flops = self.query_weight * _flops(queries) + self.document_weight * _flops(ops.concatenate(documents))
         if self._ramp:
