@@ -1,5 +1,6 @@
 """Writers that are killed at any moment, beside readers: each finds one state of the index, whole."""
 
+import contextlib
 import json
 import random
 import signal
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from keras_bert import tasks
-from keras_bert.search import TextIndex, building, representations, text_index
+from keras_bert.search import TextIndex, building, neighbours, representations, text_index, token_vectors
+from keras_bert.tasks import registry
 
 ROWS, CHANGED = 120, 40  # rows of a state; the first of them change in each
 
@@ -25,15 +27,25 @@ def encode(texts):
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def use_quick_model(patch):
+def use_quick_model(patch, task, limit):
+    """Puts a model of this task in place of all, and gives indexes of more than `limit` rows a file of neighbours."""
+
+    def vectors_of(texts, *_, **__):
+        return encode(texts) if task == "BertSentenceEncoder" else [encode([text, text[::-1]]) for text in texts]
+
     model = SimpleNamespace(
         vector_size=16,
         prompts=(),
-        encode=lambda texts, **_: encode(texts),
-        encode_counted=lambda texts, **_: (encode(texts), 0),
+        mean_maxsim=False,
+        encode=vectors_of,
+        encode_counted=lambda texts, *_, **__: (vectors_of(texts), 0),
     )
     patch(tasks, "BertSentenceEncoder", SimpleNamespace(to_compare=lambda preset: model))
-    patch(representations, "task_of", lambda *_: "BertSentenceEncoder")
+    patch(registry, "load_as", lambda *_: model)
+    patch(representations, "task_of", lambda *_: task)
+    patch(building, "Preset", SimpleNamespace(open=contextlib.nullcontext))
+    for module in (neighbours, token_vectors):
+        patch(module, "EXACT_UP_TO", limit)
     for module in (building, text_index):
         patch(module, "compute_digest", lambda model: "digest")
 
@@ -58,9 +70,11 @@ def write_states(folder, state):
 
 @pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.parametrize("limit", [1000, 50])
-def test_killed_writers_leave_whole_states(tmp_path, monkeypatch, limit):
-    use_quick_model(monkeypatch.setattr)
+@pytest.mark.parametrize(
+    ("task", "limit"), [("BertSentenceEncoder", 1000), ("BertSentenceEncoder", 50), ("BertMultiVectorEncoder", 50)]
+)
+def test_killed_writers_leave_whole_states(tmp_path, monkeypatch, task, limit):
+    use_quick_model(monkeypatch.setattr, task, limit)
     chance, opened, wrong = random.Random(limit), [], []
 
     def check(index):
@@ -79,8 +93,8 @@ def test_killed_writers_leave_whole_states(tmp_path, monkeypatch, limit):
         opened.append(state)
 
     def start(state):
-        program = "from tests.search.test_kills import *; from pathlib import Path; use_quick_model(setattr)\n"
-        program += f"from keras_bert.search import neighbours; neighbours.EXACT_UP_TO = {limit}\n"
+        program = "from tests.search.test_kills import *; from pathlib import Path\n"
+        program += f"use_quick_model(setattr, {task!r}, {limit})\n"
         program += f"write_states(Path({str(tmp_path)!r}), {state})"
         return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
 
