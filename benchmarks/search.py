@@ -2,13 +2,15 @@
 
 python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
 python benchmarks/search.py index [--texts 100000]
+python benchmarks/search.py candidates [--texts 20000] [--queries 200]
 python benchmarks/search.py retrieval [--preset MODEL] [--sparse MODEL] [--queries 1000] [--trained PAIRS]
 python benchmarks/search.py tokens [--pairs 512] [--rounds 3] [--max-length 64] [--texts 500] [--queries 300]
 python benchmarks/search.py splade [--start bert-books] [--epochs 4] [--seeds 3] [--max-length 32]
 
 `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
 with their paragraphs. `index`: sentences of books and of the Brown corpus: time, size, and how many of the ten nearest
-neighbours a search of each kind finds. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
+neighbours a search of each kind finds. `candidates`: the same of an index of vectors of tokens, whose candidates are
+found by their means. `retrieval`: questions of SQuAD search for their paragraphs, sentences of MRPC
 for their paraphrases: measures, the time of `keras-bert evaluate`, and the size of the index; with --trained, also of a
 model of each kind, trained on so many other pairs. `tokens`: a vector for each token is learned from questions of SQuAD
 and their paragraphs, here and by sentence-transformers, from the same weights and pairs, once for each of --rounds
@@ -46,7 +48,7 @@ from keras_bert import BertMultiVectorEncoder, BertReranker, BertSparseEncoder
 from keras_bert.answers.token_vectors import KINDS
 from keras_bert.data import RetrievalData
 from keras_bert.pretraining.corpus import documents, parts_of
-from keras_bert.search import TextIndex, evaluate_retrieval
+from keras_bert.search import TextIndex, build_index, evaluate_retrieval, token_vectors
 from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours, import_faiss
 from keras_bert.tasks import MultipleNegativesRankingLoss, SpladeLoss
 from keras_bert.training import fine_tune
@@ -148,6 +150,32 @@ def index(arguments: argparse.Namespace) -> None:
         table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
 
 
+def candidates(arguments: argparse.Namespace) -> None:
+    texts = sentences(arguments.data, arguments.texts)
+    queries = [f"Who said: {text}" for text in texts[:: max(1, len(texts) // arguments.queries)]][: arguments.queries]
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, model, made = Path(folder, "texts.txt"), Path(folder, "model"), Path(folder, "index")
+        corpus.write_text("\n".join(texts), encoding="utf-8")
+        keras.utils.set_random_seed(0)
+        new = {"dense": [{"units": 128}], "query_expansion": None}
+        BertMultiVectorEncoder.from_preset(arguments.preset, **new).save_preset(model)
+        begin, token_vectors.EXACT_UP_TO = time.process_time(), min(token_vectors.EXACT_UP_TO, len(texts) // 2)
+        build_index(corpus, made, model, progress=False)
+        seconds, size = time.process_time() - begin, sum(path.stat().st_size for path in made.glob("*"))
+        print(f"{len(texts):,} sentences: {seconds:.0f} s of CPU time, {size / 2**20:.0f} MiB")
+        exact, rows = None, []
+        few = token_vectors.EXACT_UP_TO
+        for name, limit in {"all rows": len(texts), f"{token_vectors.CANDIDATES:,} candidates": few}.items():
+            token_vectors.EXACT_UP_TO = limit
+            index, begin = TextIndex(made), time.process_time()
+            found = [{hit["text"] for hit in hits} for hits in index.search(queries, top_k=10)]
+            milliseconds = 1000 * (time.process_time() - begin) / len(queries)
+            exact = exact or found
+            recall = np.mean([len(one & other) / len(other) for one, other in zip(found, exact, strict=True)])
+            rows.append([name, f"{recall:.4f}", f"{milliseconds:.0f}"])
+        table(["MaxSim with", "recall@10", "ms of CPU time a query"], rows)
+
+
 def squad_collection(data: Path) -> tuple[dict[str, str], list[tuple[str, str]], list[tuple[str, str]]]:
     """All paragraphs, the questions of the development set with their paragraphs, and those to train on."""
     read = TASKS["squad"].read
@@ -184,9 +212,9 @@ def command(*words: object) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
-# Kind of model -> the command that trains it, its preset or None for --preset, and the columns after the query's.
+# Kind of model -> the command that trains it, its preset or None for --preset, and its options.
 KINDS_TO_TRAIN = {
-    "a vector a text": ("embed", None, "--positive-column positive"),
+    "a vector a text": ("embed", None, "--positive-column positive --learning-rate 2e-5"),
     "weights of tokens": (
         "embed-sparse",
         "start",
@@ -198,13 +226,14 @@ KINDS_TO_TRAIN = {
 
 
 def train_kinds(folder: Path, pairs: list[tuple[str, str]], arguments: argparse.Namespace) -> dict[str, Path]:
-    """Trains a model of each kind, on pairs of a query and its text; for the reranker with another text."""
+    """Trains a model of each kind, on pairs of a query and its text; the reranker with negatives that are mined."""
     rows = [{"query": query, "positive": text} for query, text in pairs]
-    for row, (_, other) in zip(rows, pairs[len(pairs) // 2 :] + pairs[: len(pairs) // 2], strict=True):
-        row["negative"] = other
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for kind, (task, start, columns) in KINDS_TO_TRAIN.items():
-        words = ["--train", folder / "pairs.jsonl", "--query-column", "query", *columns.split(), "--epochs", 1]
+    mined = folder / "mined.jsonl"
+    command("mine", folder / "pairs.jsonl", "--preset", arguments.preset, "--negatives", 1, "--output", mined)
+    for kind, (task, start, settings) in KINDS_TO_TRAIN.items():
+        train = mined if task == "rank" else folder / "pairs.jsonl"
+        words = ["--train", train, "--query-column", "query", *settings.split(), "--epochs", 1]
         words += ["--sequence-length", arguments.max_length, "--output", folder / kind]
         command("finetune", task, *words, "--preset", getattr(arguments, start or "preset"))
     return {kind: folder / kind for kind in KINDS_TO_TRAIN}
@@ -242,6 +271,7 @@ def retrieval(arguments: argparse.Namespace) -> None:
                 files = Path(words[2]).glob("*") if "--index" in words else ()
                 size = sum(path.stat().st_size for path in files) / 2**20
                 rows.append([kind, *measures, f"{seconds:.0f}", f"{size:.1f}" if size else ""])
+                print(rows[-1], flush=True)
         print(f"\n{name}: {len(documents):,} documents, {len(chosen):,} queries\n")
         columns = ("nDCG@10", "MRR@10", "recall@100", "MAP@100", "s, with the start", "MiB of the index")
         table(["", *columns], rows)
@@ -373,7 +403,14 @@ def train_theirs(start: str, output: str, columns: tuple[list[str], ...]) -> Non
 
 def main() -> None:
     parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
-    works = {"rerank": rerank, "index": index, "retrieval": retrieval, "tokens": tokens, "splade": splade}
+    works = {
+        "rerank": rerank,
+        "index": index,
+        "candidates": candidates,
+        "retrieval": retrieval,
+        "tokens": tokens,
+        "splade": splade,
+    }
     parser.add_argument("--sparse", help="a BertSparseEncoder, for `retrieval`")
     parser.add_argument("--start", default="bert-books", help="a masked language model, for `splade` and `--trained`")
     for name, default in {"queries": 1000, "epochs": 4, "seeds": 3, "trained": 0}.items():
