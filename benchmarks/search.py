@@ -221,7 +221,7 @@ KINDS_TO_TRAIN = {
         "--positive-column positive --learning-rate 2e-4 --document-weight 1e-3 --query-weight 1e-3",
     ),
     "vectors of tokens": ("embed-tokens", None, "--positive-column positive"),
-    "reranker": ("rank", None, "--passage-column positive --negative-column negative"),
+    "reranker": ("rank", None, "--passage-column positive --negative-column negative --epochs 3 --batch-size 8"),
 }
 
 
@@ -233,7 +233,7 @@ def train_kinds(folder: Path, pairs: list[tuple[str, str]], arguments: argparse.
     command("mine", folder / "pairs.jsonl", "--preset", arguments.preset, "--negatives", 1, "--output", mined)
     for kind, (task, start, settings) in KINDS_TO_TRAIN.items():
         train = mined if task == "rank" else folder / "pairs.jsonl"
-        words = ["--train", train, "--query-column", "query", *settings.split(), "--epochs", 1]
+        words = ["--train", train, "--query-column", "query", "--epochs", 1, *settings.split()]  # the last word holds
         words += ["--sequence-length", arguments.max_length, "--output", folder / kind]
         command("finetune", task, *words, "--preset", getattr(arguments, start or "preset"))
     return {kind: folder / kind for kind in KINDS_TO_TRAIN}
