@@ -17,6 +17,11 @@ from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
 from ..support.tokenization import NASTY, ODD_WORDS, random_texts
 
+# As in the `tokenizer.json` of Llama 3.
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|mask|>", "<|reserved_0|>", "<|pad|>"]
 # Each alphabet meets other rules; the last ones have capitals, marks and slashes.
 ALPHABETS = ["'stmdrevlSLREx  \n\r\té中½1.-", "' s\n1.", "'sſS \n/\u0301aAǅʰ中l", "'ls", "\n/!\u0301 a\r"]
@@ -92,7 +97,7 @@ def eurobert_json():
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     split = {
         "type": "Split",
-        "pattern": {"Regex": SPLIT_PATTERNS["llama3"].expression},
+        "pattern": {"Regex": LLAMA3},
         "behavior": "Isolated",
         "invert": False,
     }

@@ -30,39 +30,39 @@ from keras_bert.formats.tokenizers.tokenizer_json import (
     write_tokenizer,
 )
 
+_CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """A regular expression that matches words: runs of letters, of numbers, of white space, or of other signs."""
+    """What is a word: a run of letters, of numbers, of white space, or of other signs, maybe with a space before it."""
 
-    expression: str
-    # What else the graph must know (`text/words.py`), which has no such regular expressions:
+    # The graph (`text/words.py`), which has no such regular expressions, computes the same.
     capitals: bool = False  # contractions, such as 's, may have capitals
     digits: int | None = None  # the most numbers in a word; None: any, and a space before them
     spaces_before_digits: bool = False  # white space before a number is one word, however long
     letters_take_any: bool = False  # letters take any white space or sign before them, not only a space
     line_ends: bool = False  # white space ends with its last line end, and signs take line ends after them
 
+    @property
+    def expression(self) -> str:
+        """The regular expression that matches words, as in a `tokenizer.json`."""
+        numbers = {None: r" ?\p{N}+", 1: r"\p{N}"}.get(self.digits, rf"\p{{N}}{{1,{self.digits}}}")
+        words = [
+            f"(?i:{_CONTRACTIONS})" if self.capitals else _CONTRACTIONS,
+            (r"[^\r\n\p{L}\p{N}]?" if self.letters_take_any else " ?") + r"\p{L}+",
+            numbers,
+            r" ?[^\s\p{L}\p{N}]+" + r"[\r\n]*|\s*[\r\n]+" * self.line_ends,
+        ]
+        return "|".join([*words, *[r"\s+(?=\p{N})"] * self.spaces_before_digits, r"\s+(?!\S)|\s+"])
 
-_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
+
 # "gpt2" is from Radford et al. 2019. "digits" is the same, but each number is a word (SmolLM). "llama3" is the pattern
 # of cl100k_base and Llama 3, which EuroBERT uses.
 SPLIT_PATTERNS = {
-    "gpt2": SplitPattern(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
-    "digits": SplitPattern(
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
-        digits=1,
-        spaces_before_digits=True,
-    ),
-    "llama3": SplitPattern(
-        rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
-        capitals=True,
-        digits=3,
-        letters_take_any=True,
-        line_ends=True,
-    ),
+    "gpt2": SplitPattern(),
+    "digits": SplitPattern(digits=1, spaces_before_digits=True),
+    "llama3": SplitPattern(capitals=True, digits=3, letters_take_any=True, line_ends=True),
 }
 _DIGITS = {"type": "Digits", "individual_digits": True}
 # Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
