@@ -21,7 +21,7 @@ from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions
 from keras_bert.task_table import HEADS
 from keras_bert.tasks.base.lists import logits_of_lists
-from keras_bert.tasks.base.low_precision import LowPrecision
+from keras_bert.tasks.base.low_precision import SetsPrecision
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS, Tensor
 from keras_bert.text import BertPreprocessor
@@ -35,7 +35,7 @@ LOGITS = {
 _DTYPES = {"serving_default": tf.int32, "int64_serving": tf.int64}  # of the ids, in each signature
 
 
-class HeadedEncoder(LowPrecision, keras.Model):
+class HeadedEncoder(SetsPrecision, keras.Model):
     """An encoder with the heads of its files, called as transformers' TensorFlow models were. It needs no tokenizer.
 
     Call arguments:

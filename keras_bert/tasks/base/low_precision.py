@@ -48,7 +48,7 @@ def ranges_of_weights(ranges: int8_ranges.Int8Ranges | None, encoder: BertEncode
     return ranges if ranges is not None and ranges.weights == digest(encoder) else None
 
 
-class LowPrecision:
+class SetsPrecision:
     """A mixin: a model with encoder and preprocessor runs in bfloat16 or int8, whose ranges its presets hold."""
 
     encoder: BertEncoder

@@ -27,7 +27,7 @@ from keras_bert.formats.libraries import modules
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
-from keras_bert.tasks.base.low_precision import LowPrecision, ranges_of_weights
+from keras_bert.tasks.base.low_precision import SetsPrecision, ranges_of_weights
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 
@@ -64,7 +64,7 @@ class RowSettings(NamedTuple):
 T = TypeVar("T", bound="Storable")
 
 
-class Storable(LowPrecision, FreezesLayers):
+class Storable(SetsPrecision, FreezesLayers):
     """A model with an encoder that reads and writes presets, checkpoints for other programs, and Keras's configuration.
 
     What its files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
