@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from keras_bert.formats.checkpoint import Checkpoint
-    from keras_bert.formats.family_table import TABLES as FAMILIES
-    from keras_bert.formats.family_table import check_storable
     from keras_bert.formats.preset import FORMATS, Preset, open_checkpoint, read_config, write, write_config
+    from keras_bert.formats.row_translator import TABLES as FAMILIES
+    from keras_bert.formats.row_translator import check_storable
 
 __all__ = [
     "FAMILIES",
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.formats' has no attribute {name!r}")
     if name in ("FAMILIES", "check_storable"):
-        table = importlib.import_module("keras_bert.formats.family_table")
+        table = importlib.import_module("keras_bert.formats.row_translator")
         return table.TABLES if name == "FAMILIES" else table.check_storable
     return getattr(importlib.import_module("keras_bert.formats.preset"), name)
 

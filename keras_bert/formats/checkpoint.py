@@ -18,7 +18,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
-from keras_bert.formats.family_table import FamilyTable, Names
+from keras_bert.formats.row_translator import FamilyTable, Names
 from keras_bert.formats.storage import fits, from_file, stored_shapes, to_file
 from keras_bert.shapes import Shape, shapes
 

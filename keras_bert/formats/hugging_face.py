@@ -15,8 +15,8 @@ from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats import recognition
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
-from keras_bert.formats.family_table import TABLES, FamilyTable, table_of
 from keras_bert.formats.libraries import static
+from keras_bert.formats.row_translator import TABLES, FamilyTable, table_of
 from keras_bert.formats.tensorflow import old_transformers
 from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors

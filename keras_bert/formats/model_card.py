@@ -15,7 +15,7 @@ from pathlib import Path
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
-from keras_bert.formats.family_table import table_of
+from keras_bert.formats.row_translator import table_of
 from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
 FILE = "README.md"

@@ -14,10 +14,10 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
-from keras_bert.formats.family_table import table_of
 from keras_bert.formats.libraries import cross_encoder, multi_vector, sentence_transformers, sparse_encoder
 from keras_bert.formats.libraries.modules import MODULES
 from keras_bert.formats.preset import Preset
+from keras_bert.formats.row_translator import table_of
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles, resolve
 from keras_bert.shapes import Shape

@@ -1,6 +1,6 @@
 """Family: all that is special about a family of models, as names and numbers. `families/` has a file for each.
 
-Nothing here reads or writes files, and `BertConfig` reads the fields of heads. `family_table.py` says what names mean.
+Nothing here reads or writes files, and `BertConfig` reads the fields of heads. `row_translator.py` follows the names.
 A format is the form in which a library stores models: names, shapes and files.
 """
 

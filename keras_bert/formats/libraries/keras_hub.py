@@ -12,7 +12,7 @@ from keras_bert import files
 from keras_bert.choices import POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.family_table import check_fixed_values, tables
+from keras_bert.formats.row_translator import check_fixed_values, tables
 from keras_bert.formats.weight_files import H5File
 from keras_bert.presets import PresetFiles
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert import files
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles

@@ -15,9 +15,9 @@ import numpy as np
 from keras_bert import files
 from keras_bert.choices import POOLINGS
 from keras_bert.config import BertConfig
-from keras_bert.formats.family_table import warn_of_unknown
 from keras_bert.formats.libraries import keras_hub, modules, static
 from keras_bert.formats.libraries.modules import CONFIG, FIRST, LENGTH, MODULES, PROMPTS, read_options
+from keras_bert.formats.row_translator import warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.presets import PresetFiles
 from keras_bert.task_table import OF_LIBRARY

@@ -20,9 +20,9 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, ROUTER, WEIGHTS, kind_of, read_options
+from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import write_safetensors

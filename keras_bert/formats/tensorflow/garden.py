@@ -11,7 +11,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, config_from_shapes, names_of_any_size
 from keras_bert.formats.families.row import QKV
-from keras_bert.formats.family_table import tables
+from keras_bert.formats.row_translator import tables
 from keras_bert.formats.tensorflow import tf1
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 from keras_bert.presets import PresetFiles

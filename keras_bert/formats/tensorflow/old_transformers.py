@@ -17,7 +17,7 @@ import numpy as np
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.family_table import FamilyTable
+from keras_bert.formats.row_translator import FamilyTable
 
 # The last part of a name in TensorFlow -> in PyTorch.
 _ENDINGS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}

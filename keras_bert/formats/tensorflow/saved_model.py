@@ -44,7 +44,7 @@ from keras_bert.counted import listed
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families.row import Layers, Storage
-from keras_bert.formats.family_table import FamilyTable, Names, table_of
+from keras_bert.formats.row_translator import FamilyTable, Names, table_of
 from keras_bert.formats.tensorflow import messages, old_transformers
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile, by_version, open_by_variable, open_variables
 from keras_bert.formats.tensorflow.garden import open_graph

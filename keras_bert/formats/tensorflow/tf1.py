@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
 from keras_bert.formats.families.electra import TF1_GENERATOR
-from keras_bert.formats.family_table import FamilyTable, tables
+from keras_bert.formats.row_translator import FamilyTable, tables
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.families import FAMILIES
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.model_files import VOCABULARIES
+from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tensorflow import saved_model
 from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from keras_bert import files
 from keras_bert.formats.families.row import SentencePieceFamily
-from keras_bert.formats.family_table import check_fixed_values
 from keras_bert.formats.libraries import keras_hub
+from keras_bert.formats.row_translator import check_fixed_values
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
     BYTE,

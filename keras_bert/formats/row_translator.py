@@ -1,4 +1,4 @@
-"""FamilyTable: reads and writes configurations, and lists names of weights, as a family's row of a format says."""
+"""FamilyTable translates configurations and names of weights as a family's row says; `families/` lists the families."""
 
 from __future__ import annotations
 
