@@ -274,7 +274,7 @@ def _measure_task(
 ) -> _Measured:  # fmt: skip
     from keras_bert.tasks.registry import examples_for, load_task, open_texts
 
-    errors_format = streams.format_of(errors, (*streams.ROWS, "xlsx"))
+    errors_format = streams.format_of(errors, (*streams.ROWS, *streams.WORKBOOKS))
     if report:
         streams.format_of(report, ["html"])
     threshold = threshold_argument(model, options["no_answer_threshold"])

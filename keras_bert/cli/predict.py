@@ -73,7 +73,7 @@ def predict(
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
             input_format = format_of(file, input_format)
-    output_format = streams.format_of(output, (*streams.ROWS, "xlsx"))
+    output_format = streams.format_of(output, (*streams.ROWS, *streams.WORKBOOKS))
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")

@@ -32,10 +32,11 @@ R = TypeVar("R")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
-ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and "xlsx", whose writer must be closed
+ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and workbooks, whose writer must be closed
+WORKBOOKS = tuple(name for name, each in table_formats.FORMATS.items() if each.has_sheets)
 _FORMAT_OF_EXTENSION = {
     **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
-    **{suffix: suffix for suffix in table_formats.FORMATS["xlsx"].suffixes if suffix != ".xlsx"},  # of older programs
+    **{suffix: suffix for each in table_formats.FORMATS.values() if each.has_sheets for suffix in each.suffixes[1:]},
     **{".json": "json", ".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".gz": "gz"},
 }
 RAW_CELLS = "keras_bert.raw_cells"  # the key of the option --raw-cells in click's `Context.meta`
@@ -222,7 +223,7 @@ class RowWriter:
         self._columns: list[str] = []  # the header of CSV and TSV
         context = click.get_current_context(silent=True)
         self._is_raw = bool(context and context.meta.get(RAW_CELLS)) if raw_cells is None else raw_cells
-        self._workbook = WorkbookWriter(file) if format == "xlsx" else None  # whose texts are not computed
+        self._workbook = WorkbookWriter(file) if format in WORKBOOKS else None  # whose texts are not computed
 
     def __enter__(self) -> RowWriter:
         return self

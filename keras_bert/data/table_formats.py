@@ -259,12 +259,15 @@ class Format(NamedTuple):
     unit: str = "line"  # of the numbers of rows
     has_cells: bool = True  # whether rows are lists of cells, the first maybe a header, and not dicts
     names: Callable[[str | Path], list[str]] | None = None  # of columns, if a file states them apart from its rows
+    delimiter: str | None = None  # the character between cells; "": each file has its own; None: there is none
+    has_sheets: bool = False
 
 
-_WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+_WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # only the first is written
+_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 FORMATS = {
-    "csv": Format("CSV", (".csv",), _read_csv, "table (CSV)"),
-    "tsv": Format("TSV", (".tsv",), _read_tsv, "table (TSV)"),
+    "csv": Format("CSV", (".csv",), _read_csv, "table (CSV)", delimiter=""),
+    "tsv": Format("TSV", (".tsv",), _read_tsv, "table (TSV)", delimiter="\t"),
     "jsonl": Format("JSON lines", (".jsonl", ".ndjson"), _read_json_lines, "file of JSON lines", has_cells=False),
     "parquet": Format(
         "Parquet",
@@ -276,7 +279,7 @@ FORMATS = {
         has_cells=False,
         names=_read_parquet_names,
     ),
-    "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "row"),
+    "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", _OFFICE, "row", has_sheets=True),
 }
 *_first, _last = (each.title for each in FORMATS.values())
 TABLES = f"{', '.join(_first)} or {_last}"  # in help texts
@@ -313,7 +316,7 @@ def kind_of(path: str | Path) -> FileKind:
     look = Look(Path(path))
     found = next((name for name, each in FORMATS.items() if look.beginning.startswith(each.magic)), None)
     is_damaged = look.suffix in _BY_NAME and not look.zipped  # or compressed again
-    if found is not None and (found != "xlsx" or look.is_workbook or is_damaged):
+    if found is not None and (not FORMATS[found].has_sheets or look.is_workbook or is_damaged):
         return _KINDS[found]._replace(has_magic=True)
     if (other := next((kind for kind in NO_DATA if kind.recognizes(look)), None)) is not None:
         return FileKind(other.name, other.title, has_magic=True, is_data=False)

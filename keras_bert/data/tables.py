@@ -45,21 +45,19 @@ class Table:
         sheet: str | None = None,
     ) -> None:
         self.path, self.format = path, known_format(path, format)
-        if delimiter is not None and self.format != "csv":
+        self._format = FORMATS[self.format]
+        if delimiter is not None and self._format.delimiter != "":
             raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; only a CSV takes a delimiter")
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
-        if sheet is not None and self.format != "xlsx":
-            raise ValueError(
-                f"sheet is {sheet!r}, but {path} is a {FORMATS[self.format].word}; only a workbook has sheets"
-            )
-        self._format = FORMATS[self.format]
+        if sheet is not None and not self._format.has_sheets:
+            raise ValueError(f"sheet is {sheet!r}, but {path} is a {self._format.word}; only a workbook has sheets")
         self.unit, self.has_cells = self._format.unit, self._format.has_cells
         self.has_header = header and self.has_cells  # whether the first row names the columns
-        self.delimiter = "\t" if self.format == "tsv" else delimiter  # None if cells have no character between them
+        self.delimiter = self._format.delimiter or delimiter  # None if cells have no character between them
         # How to read a CSV: its delimiter, and the lines before the table; a workbook: a sheet, and whether to warn.
-        self._how: tuple[str | int | None, ...] = (sheet, sheet is None) if self.format == "xlsx" else ()
-        if self.format == "csv":
+        self._how: tuple[str | int | None, ...] = (sheet, sheet is None) if self._format.has_sheets else ()
+        if self._format.delimiter == "":
             self._how = (delimiter, 0) if delimiter else recognise_delimiter(path, header)
             self.delimiter = str(self._how[0])
         self.names: list[str] | None = None  # of the columns; for JSON lines, the rows have them
@@ -77,7 +75,7 @@ class Table:
         return self._check_rows(drop_last_blanks(self._read())) if self.has_cells else self._read()
 
     def _read(self) -> Iterator[tuple[int, Any]]:
-        how, self._how = self._how, self._how[:1] if self.format == "xlsx" else self._how  # warns once
+        how, self._how = self._how, self._how[:1] if self._format.has_sheets else self._how  # warns once
         return self._format.read(self.path, *how)
 
     def _read_names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
