@@ -4,7 +4,7 @@ import difflib
 import itertools
 import re
 import unicodedata
-from collections.abc import Collection, Sized
+from collections.abc import Collection, Iterable, Sized
 
 
 def counted(what: int | Sized, noun: str, plural: str | None = None) -> str:
@@ -17,6 +17,12 @@ def listed(names: Collection[str], most: int = 20) -> str:
     """Writes names with commas between them, of more than `most` the first ones and the number of the others."""
     first = ", ".join(itertools.islice(names, most))
     return first + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def either(names: Iterable[str]) -> str:
+    """Writes "a, b or c", of two names or more."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
 
 
 def did_you_mean(given: str, names: Collection[str]) -> str:

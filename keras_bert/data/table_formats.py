@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from keras_bert.counted import listed
+from keras_bert.counted import either, listed
 from keras_bert.data.examples import parse_json_object
 from keras_bert.data.file_kinds import NO_DATA, Look
 from keras_bert.data.workbook_process import read_workbook
@@ -270,19 +270,11 @@ FORMATS = {
     "tsv": Format("TSV", (".tsv",), _read_tsv, "table (TSV)", delimiter="\t"),
     "jsonl": Format("JSON lines", (".jsonl", ".ndjson"), _read_json_lines, "file of JSON lines", has_cells=False),
     "parquet": Format(
-        "Parquet",
-        (".parquet",),
-        _read_parquet,
-        "parquet file",
-        (b"PAR1",),
-        "row",
-        has_cells=False,
-        names=_read_parquet_names,
+        "Parquet", (".parquet",), _read_parquet, "parquet file", (b"PAR1",), "row", False, _read_parquet_names
     ),
     "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", _OFFICE, "row", has_sheets=True),
 }
-*_first, _last = (each.title for each in FORMATS.values())
-TABLES = f"{', '.join(_first)} or {_last}"  # in help texts
+TABLES = either(each.title for each in FORMATS.values())  # in help texts
 
 
 class FileKind(NamedTuple):
@@ -404,7 +396,6 @@ def known_format(path: str | Path, format: str | None) -> str:
     """Determines the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
     known = format_of(path, format, "a table")
     if known is None:
-        *names, last = map(repr, FORMATS)
         suffixes = ", ".join(suffix for each in FORMATS.values() for suffix in each.suffixes)
-        raise ValueError(f"{path} does not end in {suffixes}; choose the format {', '.join(names)} or {last}")
+        raise ValueError(f"{path} does not end in {suffixes}; choose the format {either(map(repr, FORMATS))}")
     return known

@@ -17,7 +17,7 @@ from keras_bert import files, formats
 from keras_bert.answers.answerer import Setting
 from keras_bert.choices import LONG_TEXTS
 from keras_bert.config import BertConfig
-from keras_bert.counted import counted
+from keras_bert.counted import counted, either
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.frozen import FreezesLayers, freeze, frozen_layers
 from keras_bert.encoder.weights import load_weights, values_by_name
@@ -462,7 +462,6 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int,
     if long_text is None:
         return {}
     if long_text not in LONG_TEXTS:
-        *names, last = LONG_TEXTS
-        raise ValueError(f"long_text is {long_text!r}; expected {', '.join(names)} or {last}")
+        raise ValueError(f"long_text is {long_text!r}; expected {either(LONG_TEXTS)}")
     way = LONG_TEXTS[long_text]
     return {"truncation": way.truncation or truncation, "stride": stride or longest // 2 if way.has_windows else None}
