@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 class Runtime(NamedTuple):
     """A runtime to export to, and to load from."""
 
-    name: str  # of its command, and of its file in `keras_bert/runtimes/`, which has `convert`, `open` and `export_...`
+    name: str  # of its command, and of its file in `runtimes/`, with `convert`, `PRECISIONS`, `open` and `export_...`
     title: str  # in messages
     package: str  # what runs it, on PyPI; the name of its module, too, with underscores
     users: str  # programs that run it, as the command's help says
     file: str  # the model's path in the directory
     files: tuple[str, ...]  # patterns of the paths that a new model replaces
-    names: Mapping[str, str]  # TF Hub's name of an input -> the runtime's
-    ids_dtype: str  # of the inputs: "int32" or "int64"
     refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
@@ -35,14 +33,19 @@ class Runtime(NamedTuple):
     in_directory: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     begins: Callable[[bytes], bool] = lambda beginning: False
+    names: Mapping[str, str] = TRANSFORMERS_INPUTS  # TF Hub's name of an input -> the runtime's
+    ids_dtype: str = "int64"  # of the inputs, or "int32"
     precisions: tuple[str, ...] = ("float32", "float16", "int8")  # in which it stores weights
     only_answers: bool = False  # whether to leave out outputs that others are computed from
     can_load: bool = True  # whether `load` opens its exports
     has_fixed_length: bool = False  # whether its function takes `sequence_length`
 
     def convert(self, model: PackedModel | HeadModel, path: Path, precision: str) -> None:
-        """Writes a model to a path in a precision."""
-        importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, precision)
+        """Writes a model to a path in a precision. Raises ValueError for one that the runtime's file does not write."""
+        runtime = importlib.import_module(f"keras_bert.runtimes.{self.name}")
+        if precision not in runtime.PRECISIONS:
+            raise ValueError(f"{self.title} is not converted to {precision}, only to {', '.join(runtime.PRECISIONS)}")
+        runtime.convert(model, path, precision)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
         """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""
@@ -61,8 +64,6 @@ _ONNX = Runtime(
     users="ONNX Runtime, sentence-transformers and optimum",
     file="onnx/model.onnx",
     files=("onnx/*.onnx",),
-    names=TRANSFORMERS_INPUTS,
-    ids_dtype="int64",
     refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
     program="""\
 import onnxruntime
@@ -80,8 +81,6 @@ _OPENVINO = Runtime(
     users="OpenVINO, sentence-transformers and optimum",
     file="openvino/openvino_model.xml",
     files=("openvino/*.xml", "openvino/*.bin"),
-    names=TRANSFORMERS_INPUTS,
-    ids_dtype="int64",
     refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
     program="""\
 import openvino

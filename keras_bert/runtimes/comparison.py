@@ -11,6 +11,7 @@ from keras import ops
 from keras_bert.engines.runtime import Run
 from keras_bert.inference import SAMPLE_TEXTS
 from keras_bert.precisions import PRECISIONS
+from keras_bert.task_table import HEADS
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _TEXTS = 6
 _FLOAT = 1e-4  # the largest allowed difference in float32; for outputs above 1, it is multiplied by the largest output
-_TOKEN_LOGITS = ("start_logits", "end_logits")  # outputs `[batch, seq_length]`; others for tokens have a third axis
+_TOKEN_LOGITS = HEADS["spans"].logits  # outputs `[batch, seq_length]`; others for tokens have a third axis
 
 
 class Difference(NamedTuple):

@@ -12,13 +12,14 @@ import numpy as np
 from keras import ops
 
 from keras_bert import files
+from keras_bert.counted import either
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
-from keras_bert.runtime_table import Runtime
+from keras_bert.runtime_table import RUNTIMES, Runtime
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, compare_head, sample
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
@@ -239,13 +240,13 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
     if precision not in runtime.precisions:
-        *names, last = runtime.precisions
-        known = f"precision is {precision!r}; expected {', '.join(names)} or {last}"
+        known = f"precision is {precision!r}; expected {either(runtime.precisions)}"
         raise ValueError(runtime.refused.get(precision, known))
     if not runtime.can_load and getattr(model, "crf", None):
+        others = " or ".join(f"export_{name}" for name, each in RUNTIMES.items() if each.can_load)
         raise ValueError(
-            f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; use "
-            "export_onnx or export_openvino, or train without crf"
+            f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; "
+            f"use {others}, or train without crf"
         )
     for label in getattr(model, "labels", None) or ():
         if label.splitlines() not in ([], [label]):

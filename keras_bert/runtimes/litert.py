@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
+PRECISIONS = {"float32": (False, False), "float16": (True, True), "int8": (True, False)}  # whether small, and float16
+
 
 def export_litert(
     model: BertTask | BertEncoder,
@@ -71,8 +73,9 @@ def convert(packed: PackedModel, path: Path, precision: str) -> None:
     from keras_bert.runtimes.litert_metadata import add_metadata
 
     target: dict[str, list] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
-    settings: dict[str, Any] = {} if precision == "float32" else {"optimizations": [tf.lite.Optimize.DEFAULT]}
-    if precision == "float16":
+    is_small, is_float16 = PRECISIONS[precision]
+    settings: dict[str, Any] = {"optimizations": [tf.lite.Optimize.DEFAULT]} if is_small else {}
+    if is_float16:
         target["supported_types"] = [tf.float16]
     shape = (None, None) if packed.length is None else (1, packed.length)
     signature = packed.signature(shape)

@@ -87,13 +87,7 @@ def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None
 
     model = fuse(onnx.load(path))
     _name_axes_and_outputs(model)
-    if precision == "float16":
-        model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
-            model, keep_io_types=True
-        )
-    if precision == "int8":
-        return _quantize(model, path)
-    onnx.save(model, path)
+    PRECISIONS[precision](model, path)
 
 
 @functools.cache
@@ -151,6 +145,15 @@ def _name_axes_and_outputs(model: onnx.ModelProto) -> None:
             model.graph.output.append(copy)
 
 
+def _save(model: onnx.ModelProto, path: Path) -> None:
+    import_extra("onnx", "onnx", "runtimes").save(model, path)
+
+
+def _save_as_float16(model: onnx.ModelProto, path: Path) -> None:
+    float16 = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes")
+    _save(float16.convert_float_to_float16(model, keep_io_types=True), path)
+
+
 def _quantize(model: onnx.ModelProto, path: Path) -> None:
     """Quantizes weights to 7 bits, with a scale per column: with 8, sums overflow in processors without VNNI."""
     quantization = import_extra("onnxruntime.quantization", "onnxruntime", "runtimes")
@@ -158,6 +161,9 @@ def _quantize(model: onnx.ModelProto, path: Path) -> None:
     quantization.quant_utils.add_pre_process_metadata(model)  # nothing is left to prepare
     float32 = {"DefaultTensorType": model.graph.output[0].type.tensor_type.elem_type}  # of ONNX Runtime's own operators
     quantization.quantize_dynamic(model, path, extra_options=float32, **settings)
+
+
+PRECISIONS = {"float32": _save, "float16": _save_as_float16, "int8": _quantize}
 
 
 def open(path: Path, threads: int | None = None) -> Run:

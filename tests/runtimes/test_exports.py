@@ -26,7 +26,7 @@ from keras_bert import (
 )
 from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
 from keras_bert.runtimes.comparison import check_differences, compare, sample
-from keras_bert.runtimes.export import HeadModel, PackedModel
+from keras_bert.runtimes.export import HeadModel, PackedModel, write
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -396,6 +396,14 @@ def test_a_library_for_a_low_precision_is_missed_before_the_export(form, precisi
     monkeypatch.setitem(sys.modules, library, None)
     with error_names(ImportError, library, "keras-bert-models[runtimes]"):
         EXPORTS[form](vectors(), tmp_path / "out", precision)
+
+
+@pytest.mark.parametrize("form", RUNTIMES)
+def test_no_runtime_takes_a_precision_that_its_converter_does_not_know(form, tmp_path):
+    runtime = RUNTIMES[form]._replace(precisions=("float32", "int4"))
+    with error_names(ValueError, runtime.title, "int4", "float32"):
+        write(runtime, vectors(), tmp_path / "out", "int4", False, None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_zeros_are_not_what_keras_computes():
