@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_bert import files
+from keras_bert.formats.families import FAMILIES
 from keras_bert.runtime_table import RUNTIMES
 
 # Patterns of paths in a model's directory; * does not match a slash.
@@ -45,6 +46,7 @@ SETTINGS = (
 )
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
+GOOGLE_CONFIGS = {f"{family}_config.json": family for family, each in FAMILIES.items() if "tf1" in each.formats}
 _CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
 # Weights and configuration, in any format.
 MODEL = (
@@ -54,7 +56,7 @@ MODEL = (
     *SHARDS,
     "flax_model.msgpack",
     "generation_config.json",
-    *(f"{family}_config.json" for family in ("bert", "albert", "electra")),  # Google's
+    *GOOGLE_CONFIGS,
     *(f"{prefix}.{ending}" for prefix in _CHECKPOINT for ending in ("index", "meta", "data-*")),
     "saved_model.pb",
     "fingerprint.pb",

@@ -15,13 +15,12 @@ from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
 from keras_bert.formats.families.electra import TF1_GENERATOR
+from keras_bert.formats.model_files import GOOGLE_CONFIGS as CONFIGS
 from keras_bert.formats.row_translator import FamilyTable, tables
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
 TITLE = "Google's checkpoint of TensorFlow 1"
-# Name of a configuration file -> the family.
-CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
