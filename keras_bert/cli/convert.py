@@ -22,9 +22,10 @@ from pathlib import Path
 import click
 
 from keras_bert import files
+from keras_bert.choices import FORMATS
 from keras_bert.cli.options import find_preset
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
-from keras_bert.counted import counted
+from keras_bert.counted import counted, either
 from keras_bert.data.table_formats import check_lines
 
 
@@ -34,9 +35,9 @@ from keras_bert.data.table_formats import check_lines
 @click.option(
     "--to",
     "format",
-    default="hugging_face",
+    default=next(iter(FORMATS)),
     metavar="FORMAT",
-    help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
+    help=f"The format to write: {either(FORMATS.values())}.",
 )
 @click.option("--check", "checks", is_flag=True, help="Compare DST with SRC; convert first, if there is no DST.")
 @click.option(

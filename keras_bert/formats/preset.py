@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import choices, files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.checkpoint import Checkpoint
@@ -29,7 +29,7 @@ READERS = {
     "tf1": tf1,
     "garden": garden,
 }
-FORMATS = tuple(name for name, reader in READERS.items() if hasattr(reader, "write"))  # those that `write` writes
+FORMATS = tuple(choices.FORMATS)  # those that `write` writes
 CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
 
 
