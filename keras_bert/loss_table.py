@@ -10,6 +10,7 @@ class Loss(NamedTuple):
     # What learns by it if it is chosen by its name: problem types of texts, "rankings", "vectors" or "token_vectors".
     # Empty: it needs arguments, or labels that files of examples do not hold.
     learners: tuple[str, ...] = ()
+    in_batch: bool = False  # whether it ranks the texts of a batch, by cosines times a scale or by dot products
 
 
 _CLASSES = ("single_label_classification", "multi_label_classification")
@@ -21,8 +22,10 @@ LOSSES = {
     "binary_cross_entropy": Loss("ranking_losses.binary_cross_entropy", ("rankings",)),
     "lambda": Loss("ranking_losses.LambdaLoss", ("rankings",)),
     "list_net": Loss("ranking_losses.ListNetLoss", ("rankings",)),
-    "multiple_negatives_ranking": Loss("sentence_losses.MultipleNegativesRankingLoss", _VECTORS),
-    "multiple_negatives_symmetric_ranking": Loss("sentence_losses.MultipleNegativesSymmetricRankingLoss", _VECTORS),
+    "multiple_negatives_ranking": Loss("sentence_losses.MultipleNegativesRankingLoss", _VECTORS, in_batch=True),
+    "multiple_negatives_symmetric_ranking": Loss(
+        "sentence_losses.MultipleNegativesSymmetricRankingLoss", _VECTORS, True
+    ),
     "cosent": Loss("sentence_losses.CoSENTLoss", ("vectors",)),
     "angle": Loss("sentence_losses.AnglELoss", ("vectors",)),
     "cosine_similarity": Loss("sentence_losses.CosineSimilarityLoss", ("vectors",)),
@@ -35,6 +38,30 @@ LOSSES = {
     "splade": Loss("sentence_losses.SpladeLoss"),
     "vector_mse": Loss("sentence_losses.VectorMSELoss"),
 }
+
+# Learner -> the form of its data -> the loss by default, the first that fits. A form with the word "pairs" is of rows
+# with two texts, with "scores" of rows with a better model's scores. Classes and numbers have Keras's losses.
+_DEFAULTS = {
+    "rankings": {"for pairs": "binary_cross_entropy", "for lists with scores": "margin_mse", "": "lambda"},
+    "vectors": {
+        "for pairs with scores": "cosent",
+        "for more texts with scores": "margin_mse",
+        "": "multiple_negatives_ranking",
+    },
+    "token_vectors": {"with scores": "distill_kl_div", "": "multiple_negatives_ranking"},
+}
+
+
+def default_loss(learner: str, is_pair: bool = False, has_scores: bool = False) -> str:
+    """Names the loss that a learner has by default."""
+    fits = {"pairs": is_pair, "scores": has_scores}
+    return next(loss for form, loss in _DEFAULTS[learner].items() if all(fits.get(word, True) for word in form.split()))
+
+
+def loss_help(learner: str) -> str:
+    """Says what the loss is by default, for the help of commands."""
+    *forms, other = (f"{loss} {form}" for form, loss in _DEFAULTS[learner].items())
+    return f"The loss. By default {', '.join(forms)}, else {other.strip()}"
 
 
 def losses_of(*learners: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from keras_bert.data.squad import check_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
 from keras_bert.data.texts import Labels, examples_of, names_of_columns, parse_label
-from keras_bert.loss_table import losses_of
+from keras_bert.loss_table import default_loss, loss_help, losses_of
 
 
 def _setting(
@@ -223,17 +223,13 @@ class RankFiles(TableFiles):
         "then for each negative; or, for margins, only for each negative. By default, only the text is an answer",
         option="score_column",
     )
-    loss: str | None = _setting(
-        None,
-        "The loss. By default binary_cross_entropy for pairs, margin_mse for lists with scores, else lambda",
-        losses_of("rankings"),
-    )
+    loss: str | None = _setting(None, loss_help("rankings"), losses_of("rankings"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
-            if scores or self.loss not in (None, "binary_cross_entropy"):
+            if scores or self.loss not in (None, default_loss("rankings", is_pair=True)):
                 setting = "score_columns" if scores else f"loss {self.loss}"
                 raise ValueError(f"{setting} is for lists; name the other texts of a row with negative_columns")
         elif self.label_column is not None:
@@ -294,12 +290,7 @@ class ComparedFiles(TableFiles):
         "scores for the positive and for each negative",
         option="score_column",
     )
-    loss: str | None = _setting(
-        None,
-        "The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
-        "multiple_negatives_ranking",
-        losses_of("vectors"),
-    )
+    loss: str | None = _setting(None, loss_help("vectors"), losses_of("vectors"))
     mini_batch_size: int | None = _setting(
         None, "Compute N texts at a time: a large --batch-size with the memory of a small one", metavar="N", least=1
     )
@@ -314,8 +305,7 @@ class ComparedFiles(TableFiles):
 
     @property
     def chosen_loss(self) -> str:
-        by_scores = "margin_mse" if self.negative_columns else "cosent"
-        return self.loss or (by_scores if self.score_columns else "multiple_negatives_ranking")
+        return self.loss or default_loss("vectors", not self.negative_columns, bool(self.score_columns))
 
     @property
     def texts(self) -> dict[str, Column]:
@@ -363,11 +353,7 @@ class SparseFiles(ComparedFiles):
 class TokenVectorFiles(ComparedFiles):
     """What a multi-vector encoder learns from, as `ComparedFiles`."""
 
-    loss: str | None = _setting(
-        None,
-        "The loss. By default distill_kl_div with scores, else multiple_negatives_ranking",
-        losses_of("token_vectors"),
-    )
+    loss: str | None = _setting(None, loss_help("token_vectors"), losses_of("token_vectors"))
     vector_size: int | None = _setting(
         None, "The number of values of a token's vector; by default that of the model, of a new one 128", least=1
     )

@@ -32,12 +32,7 @@ from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.losses.sentence_losses import (
-    DistillKLDivLoss,
-    MarginMSELoss,
-    MultipleNegativesRankingLoss,
-    maxsim,
-)
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss, MultipleNegativesRankingLoss, maxsim
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -59,7 +54,7 @@ class TokenVectors(TokenVectorAnswers, Kind[TextVectors]):
         return 20.0 if self.mean else 1.0
 
     def loss(self) -> keras.losses.Loss:
-        return MultipleNegativesRankingLoss(self.scale)
+        return losses.default("token_vectors", scale=self.scale)
 
     def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
         if are_text_numbers(targets):
@@ -70,7 +65,7 @@ class TokenVectors(TokenVectorAnswers, Kind[TextVectors]):
                 "texts for each query"
             )
         is_scores = len(targets.shape) == 2 and targets.shape[1] == columns - 1
-        return DistillKLDivLoss() if is_scores else MarginMSELoss()
+        return losses.default("token_vectors", has_scores=True) if is_scores else MarginMSELoss()
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

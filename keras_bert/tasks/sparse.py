@@ -20,6 +20,7 @@ from keras_bert.data import Examples
 from keras_bert.data.task_files import SparseFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.libraries import sparse_encoder
+from keras_bert.loss_table import LOSSES, default_loss
 from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
@@ -40,7 +41,7 @@ class TokenWeights(WeightAnswers, Similarity):
     """The weights of rows of texts, learned as `Similarity`, by dot products, with FLOPS."""
 
     def loss(self) -> keras.losses.Loss:
-        return SpladeLoss(_loss_named("multiple_negatives_ranking"))
+        return SpladeLoss(_loss_named(default_loss("vectors")))
 
     def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
         return self.loss() if are_text_numbers(targets) else SpladeLoss(super().loss_for(targets, columns))
@@ -48,8 +49,7 @@ class TokenWeights(WeightAnswers, Similarity):
 
 def _loss_named(name: str) -> keras.losses.Loss:
     """Makes a loss of sentence vectors; a ranking loss compares dot products."""
-    arguments = {"scale": 1.0, "normalize": False} if name.startswith("multiple_negatives") else {}
-    return losses.chosen(name, "vectors", **arguments)
+    return losses.chosen(name, "vectors", **{"scale": 1.0, "normalize": False} if LOSSES[name].in_batch else {})
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

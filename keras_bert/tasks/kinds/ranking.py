@@ -8,21 +8,19 @@ import numpy as np
 from keras_bert.answers.columns import Targets
 from keras_bert.answers.ranking import RankingAnswers, are_scores
 from keras_bert.answers.similarity import scores_of
+from keras_bert.tasks import losses
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.losses import ranking_losses
-from keras_bert.tasks.losses.sentence_losses import MarginMSELoss
 
 
 class Ranking(RankingAnswers, Kind["float | list[float]"]):
     """Logits of pairs or lists; `RankingAnswers` lists what the labels and the default losses are."""
 
     def loss(self) -> keras.losses.Loss:
-        return ranking_losses.binary_cross_entropy()
+        return losses.default("rankings", is_pair=True)
 
     def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
-        if columns == 2:
-            return self.loss()
-        return MarginMSELoss() if are_scores(np.asarray(targets), columns - 1) else ranking_losses.LambdaLoss()
+        is_pair = columns == 2
+        return losses.default("rankings", is_pair, not is_pair and are_scores(np.asarray(targets), columns - 1))
 
     def _check_tensor(self, values: np.ndarray) -> None:
         if values.size == len(values):

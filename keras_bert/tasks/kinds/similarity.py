@@ -6,24 +6,20 @@ import keras
 
 from keras_bert.answers.columns import Targets
 from keras_bert.answers.similarity import TextVectors, VectorAnswers, are_text_numbers, are_vectors
+from keras_bert.tasks import losses
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.losses.sentence_losses import (
-    CoSENTLoss,
-    MarginMSELoss,
-    MultipleNegativesRankingLoss,
-    VectorMSELoss,
-)
+from keras_bert.tasks.losses.sentence_losses import VectorMSELoss
 
 
 class Similarity(VectorAnswers, Kind[TextVectors]):
     """The vectors of rows; `VectorAnswers` lists what the labels and the default losses are."""
 
     def loss(self) -> keras.losses.Loss:
-        return MultipleNegativesRankingLoss()
+        return losses.default("vectors")
 
     def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
         if are_text_numbers(targets):
             return self.loss()
         if are_vectors(targets, columns):
             return VectorMSELoss()
-        return CoSENTLoss() if columns == 2 else MarginMSELoss()
+        return losses.default("vectors", is_pair=columns == 2, has_scores=True)

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert.loss_table import LOSSES, losses_of
+from keras_bert.loss_table import LOSSES, default_loss, losses_of
 
 
 def chosen(name: str | None, learner: str, **arguments: Any) -> Any:
@@ -17,6 +17,11 @@ def chosen(name: str | None, learner: str, **arguments: Any) -> Any:
         known = "".join(f"{each}, or " for each in losses_of(learner))
         raise ValueError(f"loss is {name!r}, which is not for {learner}; choose {known}none, for the default")
     return maker(name)(**arguments)
+
+
+def default(learner: str, is_pair: bool = False, has_scores: bool = False, **arguments: Any) -> Any:
+    """Makes the loss that `loss_table.default_loss` names."""
+    return maker(default_loss(learner, is_pair, has_scores))(**arguments)
 
 
 def maker(name: str) -> Callable[..., Any]:
