@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Runtime(NamedTuple):
     """A runtime to export to, and to load from."""
 
-    name: str  # of its command, and of its file in `runtimes/`, with `convert`, `PRECISIONS`, `open` and `export_...`
+    name: str  # of its command, and of its file in `keras_bert/runtimes/`, which has `convert`, `open` and `export_...`
     title: str  # in messages
     package: str  # what runs it, on PyPI; the name of its module, too, with underscores
     users: str  # programs that run it, as the command's help says
@@ -41,11 +41,9 @@ class Runtime(NamedTuple):
     has_fixed_length: bool = False  # whether its function takes `sequence_length`
 
     def convert(self, model: PackedModel | HeadModel, path: Path, precision: str) -> None:
-        """Writes a model to a path in a precision. Raises ValueError for one that the runtime's file does not write."""
-        runtime = importlib.import_module(f"keras_bert.runtimes.{self.name}")
-        if precision not in runtime.PRECISIONS:
-            raise ValueError(f"{self.title} is not converted to {precision}, only to {', '.join(runtime.PRECISIONS)}")
-        runtime.convert(model, path, precision)
+        """Writes a model to a path in a precision. Raises TypeError unless it is a keyword of `convert`, or float32."""
+        below_float32 = {} if precision == "float32" else {precision: True}
+        importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, **below_float32)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
         """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""

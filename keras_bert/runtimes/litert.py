@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
-PRECISIONS = {"float32": (False, False), "float16": (True, True), "int8": (True, False)}  # whether small, and float16
-
 
 def export_litert(
     model: BertTask | BertEncoder,
@@ -67,15 +65,14 @@ def export_litert(
     return write(RUNTIMES["litert"], model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
-def convert(packed: PackedModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel, path: Path, float16: bool = False, int8: bool = False) -> None:
     import tensorflow as tf
 
     from keras_bert.runtimes.litert_metadata import add_metadata
 
     target: dict[str, list] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
-    is_small, is_float16 = PRECISIONS[precision]
-    settings: dict[str, Any] = {"optimizations": [tf.lite.Optimize.DEFAULT]} if is_small else {}
-    if is_float16:
+    settings: dict[str, Any] = {"optimizations": [tf.lite.Optimize.DEFAULT]} if float16 or int8 else {}
+    if float16:
         target["supported_types"] = [tf.float16]
     shape = (None, None) if packed.length is None else (1, packed.length)
     signature = packed.signature(shape)

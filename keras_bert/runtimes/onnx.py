@@ -75,11 +75,11 @@ def export_onnx(
     return write(RUNTIMES["onnx"], model, directory, precision, overwrite, preprocessor)
 
 
-def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, int8: bool = False) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
     for name in ("tf2onnx", "onnxscript"):
         import_extra(name, name, "runtimes")
-    if precision != "float32":
+    if float16 or int8:
         import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
@@ -87,7 +87,13 @@ def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None
 
     model = fuse(onnx.load(path))
     _name_axes_and_outputs(model)
-    PRECISIONS[precision](model, path)
+    if float16:
+        model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
+            model, keep_io_types=True
+        )
+    if int8:
+        return _quantize(model, path)
+    onnx.save(model, path)
 
 
 @functools.cache
@@ -145,15 +151,6 @@ def _name_axes_and_outputs(model: onnx.ModelProto) -> None:
             model.graph.output.append(copy)
 
 
-def _save(model: onnx.ModelProto, path: Path) -> None:
-    import_extra("onnx", "onnx", "runtimes").save(model, path)
-
-
-def _save_as_float16(model: onnx.ModelProto, path: Path) -> None:
-    float16 = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes")
-    _save(float16.convert_float_to_float16(model, keep_io_types=True), path)
-
-
 def _quantize(model: onnx.ModelProto, path: Path) -> None:
     """Quantizes weights to 7 bits, with a scale per column: with 8, sums overflow in processors without VNNI."""
     quantization = import_extra("onnxruntime.quantization", "onnxruntime", "runtimes")
@@ -161,9 +158,6 @@ def _quantize(model: onnx.ModelProto, path: Path) -> None:
     quantization.quant_utils.add_pre_process_metadata(model)  # nothing is left to prepare
     float32 = {"DefaultTensorType": model.graph.output[0].type.tensor_type.elem_type}  # of ONNX Runtime's own operators
     quantization.quantize_dynamic(model, path, extra_options=float32, **settings)
-
-
-PRECISIONS = {"float32": _save, "float16": _save_as_float16, "int8": _quantize}
 
 
 def open(path: Path, threads: int | None = None) -> Run:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
     from keras_bert.text import BertPreprocessor
 
-PRECISIONS = {"float32": (False, False), "float16": (False, True), "int8": (True, False)}  # whether int8, and float16
-
 
 def export_openvino(
     model: BertTask | BertEncoder,
@@ -56,10 +54,9 @@ def export_openvino(
     return write(RUNTIMES["openvino"], model, directory, precision, overwrite, preprocessor)
 
 
-def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None:
+def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, int8: bool = False) -> None:
     openvino = import_extra("openvino", "openvino", "runtimes")
-    is_int8, is_float16 = PRECISIONS[precision]
-    nncf = import_extra("nncf", "nncf", "runtimes") if is_int8 else None
+    nncf = import_extra("nncf", "nncf", "runtimes") if int8 else None
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         float_path = str(Path(directory) / path.name)
         packed.export(float_path, format="openvino", input_signature=packed.signature(), verbose=False)
@@ -71,7 +68,7 @@ def convert(packed: PackedModel | HeadModel, path: Path, precision: str) -> None
             nncf.set_log_level(logging.ERROR)
             with contextlib.redirect_stdout(io.StringIO()):  # hides nncf's tables and progress bars
                 model = nncf.compress_weights(model)
-        openvino.save_model(model, path, compress_to_fp16=is_float16)
+        openvino.save_model(model, path, compress_to_fp16=float16)
 
 
 def open(path: Path, threads: int | None = None) -> Run:
