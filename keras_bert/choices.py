@@ -33,11 +33,28 @@ LONG_TEXTS = {
     "windows": LongText(has_windows=True),
 }
 
+
+class EncoderPooling(NamedTuple):
+    """How an encoder without a pooler makes `pooled_output`: `BertConfig.pooling`."""
+
+    name: str  # in a `config.json`: "classifier_pooling"
+    is_mean: bool = False  # of all tokens; else it is the first one's
+    is_scaled: bool = False  # to length 1
+    is_late: bool = False  # a text classifier makes logits of all tokens, and then their mean
+
+
+ENCODER_POOLINGS = {
+    "first": EncoderPooling("cls"),
+    "mean": EncoderPooling("mean", is_mean=True),
+    "unit_mean": EncoderPooling("unit_mean", is_mean=True, is_scaled=True),
+    "late": EncoderPooling("late", is_late=True),
+}
+# `window_pooling`, of a long text's windows -> NumPy's function of two vectors; that of all vectors, but of padding, in
+# `tasks/heads/pooling.py`; whether the result is divided by the number of windows.
+WINDOW_POOLINGS = {"mean": ("add", "total", True), "max": ("maximum", "largest", False)}
 # Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
 # pooling of sentence vectors, add a line here, and its function in `tasks/heads/pooling.py`.
 POOLINGS = {
-    # `BertConfig.pooling`, of `pooled_output` in an encoder without a pooler: "classifier_pooling" in a `config.json`
-    "encoder": {"first": "cls", "mean": "mean", "unit_mean": "unit_mean", "late": "late"},
     # of `BertSentenceEncoder`: the switch in files up to version 5; later files have {"pooling_mode": "mean"} instead
     "sentence": {
         "mean": "pooling_mode_mean_tokens",
@@ -48,7 +65,6 @@ POOLINGS = {
         "weightedmean": "pooling_mode_weightedmean_tokens",
     },
     "sparse": {"max": "max", "sum": "sum"},  # of `BertSparseEncoder`: the strategy of SPLADE's pooling
-    "windows": {"mean": "mean", "max": "max"},  # `window_pooling`, of long texts
 }
 
 
@@ -67,6 +83,6 @@ PROBLEM_TYPES = {
 }
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
-SIGNATURES = ("transformers",)  # of exports, besides this package's own
 # Formats of checkpoints that are written, by their names in `formats/preset.py` -> as the help of commands has them.
 FORMATS = {"hugging_face": "hugging_face", "tf1": "tf1 (Google's first code)", "garden": "garden (TF Model Garden)"}
+SIGNATURES = ("transformers",)  # of exports, besides this package's own

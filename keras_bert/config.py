@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple
 
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import ENCODER_POOLINGS
 from keras_bert.sizes import HEADS, SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
@@ -369,7 +369,7 @@ _NEWER = ("head_dim", "first_global", "sequence_pooler", "decoder_width")  # lef
 _ALLOWED = {
     "activation": ACTIVATIONS,
     "norm": NORMS,
-    "pooling": tuple(POOLINGS["encoder"]),
+    "pooling": tuple(ENCODER_POOLINGS),
     "head_activation": (*ACTIVATIONS, None),
     "masked_lm_activation": (*ACTIVATIONS, None),
     "sequence_activation": (*ACTIVATIONS, "tanh", None),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import LONG_TEXTS, PROBLEM_TYPES, check_choice
+from keras_bert.choices import ENCODER_POOLINGS, LONG_TEXTS, PROBLEM_TYPES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.conll import check_conll
 from keras_bert.data.squad import check_squad
@@ -135,7 +135,7 @@ class ClassifyFiles(TableFiles):
         None,
         "What the head reads: the first token, the mean of all, or this mean scaled to length 1. By default as in the "
         "model's family; with few examples, as the preset's vectors of texts are pooled",
-        ("first", "mean", "unit_mean"),
+        tuple(name for name, each in ENCODER_POOLINGS.items() if not each.is_late),
         is_checked=False,
     )
 

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_bert import formats
+from keras_bert.choices import ENCODER_POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.disentangled import Distances
@@ -236,14 +237,15 @@ class BertEncoder(FreezesLayers):
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
-        if self.config.pooling not in ("mean", "unit_mean"):
+        pooling = ENCODER_POOLINGS[self.config.pooling]
+        if not pooling.is_mean:
             return hidden[:, 0]
         if unpadding.padding_mask is None:
             mean = ops.mean(hidden, axis=1)
         else:
             mask = ops.expand_dims(ops.cast(unpadding.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
             mean = ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
-        if self.config.pooling == "unit_mean":
+        if pooling.is_scaled:
             mean = ops.cast(ops.normalize(ops.cast(mean, "float32"), axis=-1), hidden.dtype)
         return mean
 

@@ -22,6 +22,7 @@ from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.by_length import check_finite, rows_by_length
 from keras_bert.answers.columns import Pair
 from keras_bert.answers.entities import allowed_transitions
+from keras_bert.choices import WINDOW_POOLINGS
 from keras_bert.engines.by_length import EngineByLength, EngineBySentence, Results, Segments
 from keras_bert.engines.paths import FORBIDDEN, Scores, best_path, marginals
 from keras_bert.engines.runtime import Run, Signature, Spec
@@ -642,10 +643,9 @@ MODELS = {each.TASK: each for each in RuntimeModel.__subclasses__()}
 
 def _pool_windows(values: np.ndarray, rows: np.ndarray, pooling: str) -> np.ndarray:
     """Pools the values of windows, float `[windows, size]`, of texts `rows`, ascending: `[texts, size]`."""
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    if pooling == "max":
-        return np.maximum.reduceat(values, starts)
-    return np.add.reduceat(values, starts) / np.bincount(rows)[:, None].astype(values.dtype)
+    function, _, is_mean = WINDOW_POOLINGS[pooling]
+    pooled = getattr(np, function).reduceat(values, np.flatnonzero(np.diff(rows, prepend=-1)))
+    return pooled / np.bincount(rows)[:, None].astype(values.dtype) if is_mean else pooled
 
 
 def of_length_1(vectors: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import ENCODER_POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.libraries import cross_encoder, multi_vector, sentence_transformers, sparse_encoder
@@ -320,7 +321,7 @@ def note(config: BertConfig, settings: Mapping[str, Any], has_crf: bool) -> str:
         return _CRF_NOTE
     if "problem_type" not in settings or config.pooler or not table_of(config).pools_unusually(config):
         return ""
-    scaled = " scaled to length 1" * (config.pooling == "unit_mean")
+    scaled = " scaled to length 1" * ENCODER_POOLINGS[config.pooling].is_scaled
     return _POOLING_NOTE.format(pooling=config.pooling, scaled=scaled)
 
 

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert.answers.classes import Classifier
 from keras_bert.answers.columns import Targets, checked_labels
-from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.choices import WINDOW_POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
@@ -21,7 +21,7 @@ from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
-from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, text_features
+from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, pools_logits, text_features
 from keras_bert.tasks.kinds.classes import KINDS, OfTexts
 from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
@@ -82,7 +82,7 @@ class BertClassifier(Classifier, BertTask):
         **kwargs: Any,
     ) -> None:
         check_choice("problem_type", problem_type, KINDS)
-        check_choice("window_pooling", window_pooling, POOLINGS["windows"])
+        check_choice("window_pooling", window_pooling, WINDOW_POOLINGS)
         kind = KINDS[problem_type]
         labels = checked_labels(labels, min_count=kind.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
@@ -176,10 +176,7 @@ class BertClassifier(Classifier, BertTask):
 
     @property
     def head_shapes(self) -> dict[str, tuple[int | None, ...]]:
-        is_late = (
-            self.encoder.pooler is None and self.encoder.config.pooling == "late"
-        )  # its windows' logits are pooled
-        has_head = self.preprocessor.stride is not None and not is_late
+        has_head = self.preprocessor.stride is not None and not pools_logits(self.encoder)
         return {"features": (None, self.encoder.config.hidden_size)} if has_head else {}
 
     def serve_head(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

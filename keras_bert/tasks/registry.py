@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from keras_bert import tasks
+from keras_bert.choices import ENCODER_POOLINGS
 from keras_bert.counted import counted
 from keras_bert.data import Examples, table_formats
 from keras_bert.data.task_files import ClassifyFiles, ExampleFiles, Opened
@@ -240,7 +241,8 @@ class Job:
             except ValueError:  # not a sentence encoder
                 is_mean = False
             poolings = table_of(opened.config).choices.get("pooling", {}).values()
-        pooling = next((each for each in ("unit_mean", "mean") if is_mean and each in poolings), None)
+        means = [name for name, each in ENCODER_POOLINGS.items() if each.is_mean and name in poolings]
+        pooling = means[-1] if is_mean and means else None
         before = self.settings
         self.settings = dataclasses.replace(before, pooling=before.pooling or pooling)
         return self.settings != before

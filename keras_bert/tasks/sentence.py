@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers.similarity import SentenceEncoder
-from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.choices import POOLINGS, WINDOW_POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
 from keras_bert.data.task_files import EmbedFiles
@@ -109,7 +109,7 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
         **kwargs: Any,
     ) -> None:
         check_choice("pooling", pooling, POOLINGS["sentence"])
-        check_choice("window_pooling", window_pooling, POOLINGS["windows"])
+        check_choice("window_pooling", window_pooling, WINDOW_POOLINGS)
         check_choice("similarity", similarity, SIMILARITIES)
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling

@@ -50,7 +50,7 @@ def _write(entries: dict[str, Any]) -> dict[str, Any]:
 _LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
-POOLINGS = {"cls": "first", "mean": "mean"}
+POOLINGS = {name: row.CLASSIFIER_POOLINGS[name] for name in ("cls", "mean")}
 _SIZE = {
     "vocab_size": 50368,
     "max_positions": 8192,

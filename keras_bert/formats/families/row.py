@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import ENCODER_POOLINGS
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
@@ -152,7 +152,7 @@ ACTIVATIONS = {
     "relu": "relu",
     **dict.fromkeys(("silu", "swish"), "silu"),
 }
-CLASSIFIER_POOLINGS = {POOLINGS["encoder"][name]: name for name in ("first", "mean", "unit_mean")}
+CLASSIFIER_POOLINGS = {each.name: name for name, each in ENCODER_POOLINGS.items() if not each.is_late}
 CLASSIFIERS = {"sequence": {"logits": "classifier"}, "tokens": {"logits": "classifier"}}
 # Some files have the width of a head. In some of these families, it must be `hidden_size / num_heads`.
 HEAD_DIM = {"head_dim": "head_dim"}

@@ -18,14 +18,20 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import ENCODER_POOLINGS, WINDOW_POOLINGS
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.heads.pooling import largest
+from keras_bert.tasks.heads import pooling as poolings
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens, windows
 
 if TYPE_CHECKING:
     from keras_bert.tasks.heads import ClassifierHead
+
+
+def pools_logits(encoder: BertEncoder) -> bool:
+    """Checks whether a text classifier pools the logits of tokens, not their hidden states."""
+    return encoder.pooler is None and ENCODER_POOLINGS[encoder.config.pooling].is_late
 
 
 def classify_texts(
@@ -36,7 +42,7 @@ def classify_texts(
     training: bool | None = None,
 ) -> Tensor:
     """Computes the logits of texts, float `[batch, units]`; inputs may have windows, `[batch, windows, seq_length]`."""
-    if encoder.pooler is None and encoder.config.pooling == "late":
+    if pools_logits(encoder):
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
@@ -70,11 +76,10 @@ def pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> 
     """Pools windows, float `[batch, windows, size]` -> `[batch, size]`; values `[batch, size]` stay as they are."""
     if len(values.shape) == 2:
         return values
+    _, function, is_mean = WINDOW_POOLINGS[pooling]
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
-    if pooling == "max":
-        return largest(values, is_window)
-    is_window = ops.cast(is_window, values.dtype)
-    return ops.sum(values * is_window, axis=1) / ops.sum(is_window, axis=1)
+    pooled = getattr(poolings, function)(values, is_window)
+    return pooled / ops.sum(ops.cast(is_window, values.dtype), axis=1) if is_mean else pooled
 
 
 def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:

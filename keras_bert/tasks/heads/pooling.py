@@ -23,6 +23,11 @@ def largest(values: Tensor, mask: Tensor) -> Tensor:
     return ops.max(ops.where(mask, values, lowest), axis=1, initial=lowest)  # without `initial`, Keras refuses it
 
 
+def total(values: Tensor, mask: Tensor) -> Tensor:
+    """Adds the values along axis 1 where a mask, bool, is True."""
+    return ops.sum(values * ops.cast(mask, values.dtype), axis=1)
+
+
 def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
     """Pools hidden states, `[batch, seq_length, hidden]`, where a mask, `[batch, seq_length, 1]`, is 1; all float32."""
     return _POOLINGS[pooling](hidden, mask)

@@ -26,6 +26,7 @@ from keras import ops
 
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.heads.long_text import pools_logits
 from keras_bert.tasks.steps.replicas import all_gather, local_rows
 from keras_bert.tasks.steps.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
@@ -104,7 +105,7 @@ def check(model: BertTask, x: Texts, **others: object) -> None:
         raise ValueError("few_shot is for a BertClassifier of classes or several labels; leave it out")
     if isinstance(x, tuple):
         raise ValueError("few_shot compares single texts; leave it out for pairs")
-    if model.encoder.pooler is None and model.encoder.config.pooling == "late":
+    if pools_logits(model.encoder):
         raise ValueError("few_shot needs a vector for each text; load the model with pooling='mean'")
     if excluded := [name for name, value in others.items() if value is not None]:
         raise ValueError(f"few_shot and {excluded[0]} exclude each other; leave one of them out")
