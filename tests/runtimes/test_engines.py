@@ -48,6 +48,10 @@ class Fake:
         return {name: np.float32(each) for name, each in self.outputs(ids, mask, values_of(ids, types, mask)).items()}
 
 
+def in_context(values):
+    return values + values.sum(axis=1, keepdims=True)
+
+
 def _largest_weights(ids, mask, values):
     weights = np.zeros((len(ids), len(ID)))
     for row, tokens in enumerate(ids):
@@ -76,6 +80,10 @@ def windows(words, room):
 def pooled(text, how):
     """The sums of the rows of a text's windows, pooled."""
     return how([row(words).sum(axis=0) for _, words in windows(text.split(), LONGEST - 2)], axis=0)
+
+
+def count_in_windows(words):
+    return sum(2 + len(each) for _, each in windows(words, LONGEST - 2))
 
 
 def softmax(logits):
@@ -141,7 +149,7 @@ def answered(question, context):
     words, first = context.split(), len(question.split()) + 2
     spans, nothing = {}, np.inf
     for start, window in windows(words, LONGEST - 3 - len(question.split())):
-        starts, ends = row(question.split(), window)[:, :2].T
+        starts, ends = in_context(row(question.split(), window)[None])[0, :, :2].T
         nothing = min(nothing, starts[0] + ends[0])
         for one, other in itertools.combinations_with_replacement(range(len(window)), 2):
             context_left = {
@@ -253,7 +261,11 @@ CASES = {
         "BertClassifier", {**CLASSES, "window_pooling": "max"},
         lambda ids, mask, values: {"features": values.sum(axis=1), "logits": values.sum(axis=1) @ HEAD},
         "classify", (LONG,), lambda text: classified(pooled(text, np.max) @ HEAD),
-        lambda text: {"probabilities": softmax(pooled(text, np.max) @ HEAD), "labels": [b"a", b"b", b"c"]},
+        lambda text: {
+            "labels": [b"a", b"b", b"c"], "probabilities": softmax(pooled(text, np.max) @ HEAD),
+            "label": classified(pooled(text, np.max) @ HEAD)["label"].encode(),
+            "probability": classified(pooled(text, np.max) @ HEAD)["probability"],
+        },
         STRIDE, lambda inputs: {"logits": inputs["features"] @ HEAD},
     ),
     "numbers in windows, mean": Case(
@@ -272,7 +284,7 @@ CASES = {
             for each, name in sorted(zip(sigmoid(logit(*texts) @ HEAD), "abc", strict=True), reverse=True)
             if each >= 0.5
         ],
-        lambda *texts: {"probabilities": sigmoid(logit(*texts) @ HEAD)}, truncated=1,
+        lambda *texts: {"probabilities": sigmoid(logit(*texts) @ HEAD), "labels": [b"a", b"b", b"c"]}, truncated=1,
     ),
     "words": Case(
         "BertTokenClassifier", {"labels": LABELS}, lambda ids, mask, values: {"logits": values @ HEAD},
@@ -289,7 +301,9 @@ CASES = {
     ),
     "questions": Case(
         "BertQuestionAnswerer", {"max_answer_length": 2, "no_answer_threshold": 0.5},
-        lambda ids, mask, values: {"start_logits": values[..., 0], "end_logits": values[..., 1]},
+        lambda ids, mask, values: {
+            "start_logits": in_context(values)[..., 0], "end_logits": in_context(values)[..., 1],
+        },
         "answer", (["film", "was it", "the plot"] * 2, [LONG[1], LONG[5], LONG[3], *reversed(LONG[3:])]), answered,
         lambda *texts: {**answered(*texts), "answer": answered(*texts)["answer"].encode()}, STRIDE,
     ),
@@ -329,7 +343,7 @@ CASES = {
         "encode", (LONG,), lambda text: pooled(f"you see {text}", np.max),
         lambda text: {
             "embedding": pooled(f"you see {text}", np.max), "embedding_2": pooled(f"you see {text}", np.max)[:2],
-            "token_count": sum(2 + len(each) for _, each in windows(["you", "see", *text.split()], LONGEST - 2)),
+            "token_count": count_in_windows(["you", "see", *text.split()]),
         },
         STRIDE,
     ),
@@ -339,7 +353,11 @@ CASES = {
             "embedding": [unit(each) for each in values.sum(axis=1)], "sequence_output": values,
         },
         "encode", (LONG,), without_prompt,
-        lambda text: {"embedding": without_prompt(text), "embedding_2": unit(without_prompt(text)[:2])}, STRIDE,
+        lambda text: {
+            "embedding": without_prompt(text), "embedding_2": unit(without_prompt(text)[:2]),
+            "token_count": count_in_windows(["you", "see", *text.split()]),
+        },
+        STRIDE,
         lambda inputs: {
             "embedding": np.array([
                 unit(each) for each in (inputs["sequence_output"] * inputs["input_mask"][..., None]).sum(axis=1)
@@ -422,11 +440,11 @@ def test_a_server_gets_the_outputs_of_a_signature(name):
 
 def check_served(model, signature, inputs, expected):
     found, specs = model.serve(signature, inputs), model.signatures[signature].outputs
-    assert found.keys() == specs.keys() >= expected.keys()
+    assert found.keys() == specs.keys() == expected.keys()
     for name, values in found.items():
         assert values.dtype == specs[name].dtype
         assert specs[name].accepts(values.shape)
-        check([*values.tolist()], [np.array(each).tolist() for each in expected.get(name, values.tolist())])
+        check(values.tolist(), [np.array(each).tolist() for each in expected[name]])
 
 
 def padded(rows, padding):
@@ -486,7 +504,11 @@ def test_queries_and_documents_of_a_multi_vector_encoder():
     counts = [min(LONGEST, 3 + len(each.split())) for each in documents]  # with the prompt; of skipped tokens, too
     counts = [count + min(7, 2 + len(each.split())) for count, each in zip(counts, queries, strict=True)]  # no [MASK]
     check_served(model, "rerank", inputs, {"score": scores, "token_count": counts})
-    check_served(model, "with_token_count", {"text": inputs["text_pair"][:3]}, {"token_count": [5, 5, 10]})
+    found = model.serve("with_token_count", {"text": inputs["text_pair"]})
+    assert found["token_count"].tolist() == [min(LONGEST, 3 + len(each.split())) for each in documents]
+    for vectors, mask, each in zip(found["embeddings"], found["mask"], documents, strict=True):
+        check(vectors[mask > 0], of_document(each))
+        assert not vectors[mask == 0].any()
     scores = [max_sim(of_query("dull"), of_document(each)) for each in documents]
     with warning_names(1):
         ranked = model.rank("dull", documents)
@@ -510,7 +532,7 @@ def fill_by_hand(words, k):
     """The candidates of each mask; the surest is filled first, and read for the others."""
     words, found = [*words], {}
     while "[MASK]" in words:
-        logits = row(words) + row(words).sum(axis=0)
+        logits = in_context(row(words)[None])[0]
         odds = {
             place: softmax((logits[1 + place] @ TO_TOKENS).astype(float))
             for place, word in enumerate(words)
@@ -526,8 +548,8 @@ def fill_by_hand(words, k):
 @pytest.mark.filterwarnings("ignore:texts")
 def test_masks_are_filled_one_by_one():
     texts = ["the [MASK] was good", "[MASK] and [MASK] on [MASK]", "[MASK]"]
-    logits = lambda ids, mask, values: {"logits": (values + values.sum(axis=1, keepdims=True)) @ TO_TOKENS}  # noqa: E731
-    _, model = Case("BertMaskedLM", {}, logits, "fill", (texts,), fill_by_hand).model()
+    outputs = lambda ids, mask, values: {"logits": in_context(values) @ TO_TOKENS}  # noqa: E731
+    _, model = Case("BertMaskedLM", {}, outputs, "fill", (texts,), fill_by_hand).model()
     expected = [fill_by_hand(each.split(), 3) for each in texts]
     found = model.fill(texts, top_k=3)
     check([each["masks"] for each in found], expected)
@@ -574,15 +596,22 @@ def test_calls_that_are_wrong():
     model.configure(default_prompt="query", pooling=None)
     check(model.encode("good"), row(["you", "see", "good"]).sum(axis=0))
     check(model.encode("good", prompt="none"), row(["good"]).sum(axis=0))
+    model.configure(normalize=True)
+    check(model.encode("good"), unit(row(["you", "see", "good"]).sum(axis=0)))
+    _, model = CASES["vectors"].model()
     without_head = CASES["vectors of length 1 in windows, without their prompt"]._replace(head=None)
     with error_names(ValueError, "head", "include_prompt=False"):
         without_head.model()[1].encode("good")
     with warning_names(LONGEST, 1):
-        check(model([LONG[5], "good"])["embedding"], [row(cut(each)).sum(axis=0) for each in (LONG[5], "good")])
+        whole = " ".join(cut(LONG[5]))  # fills a row
+        check(model([LONG[5], whole])["embedding"], np.array([row(cut(whole)).sum(axis=0)] * 2))
     _, model = CASES["scores"].model()
     single = {"text": np.array([b"film"], object), "text_pair": np.array([b"warm", b"it"], object)}
     check(
         [*model.serve("serving_default", single)["score"]], [sigmoid(logit("film", each)[0]) for each in ("warm", "it")]
     )
+    chooser = CASES["choices"].model()[1]
+    asked = {"question": np.array([b"film"] * 2, object), "choice": single["text_pair"]}
+    check([*chooser.serve("serving_default", asked)["logit"]], [logit("film", each)[0] for each in ("warm", "it")])
     with error_names(ValueError, "2 texts", "1 in text_pair"):
         model.serve("serving_default", {"text": single["text_pair"], "text_pair": single["text"]})
