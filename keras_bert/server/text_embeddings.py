@@ -74,10 +74,11 @@ def _prompt(model: Model, name: str | None) -> str:
 
 
 def _check_lengths(model: Model, columns: Sequence[np.ndarray], name: str) -> None:
-    preprocessor = model.reading.preprocessor
+    preprocessor, settings = model.reading.preprocessor, model.reading.settings
     if preprocessor.stride is not None:  # the model reads all windows
         return
-    segments = [preprocessor.tokenize([text.decode() for text in column]) for column in columns]
+    prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt"), "")  # which the export puts there
+    segments = [preprocessor.tokenize([prompt + text.decode() for text in column]) for column in columns]
     for number, row in enumerate(zip(*segments, strict=True)):
         count = sum(map(len, row)) + preprocessor.special_tokens(len(row))
         if count > preprocessor.longest:

@@ -3,8 +3,11 @@
 No runtime is needed. Texts are words of the vocabulary, one token each.
 """
 
+import functools
 import itertools
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,6 +219,12 @@ VECTORS = {
 CLASSES = {"labels": ["a", "b", "c"], "problem_type": "single_label_classification", "pairs": False}
 
 
+@functools.cache
+def tokenizer():
+    with tempfile.TemporaryDirectory() as folder:
+        return ArrayPreprocessor.from_preset(small.write_preset(Path(folder)), special_tokens_in_text=True).tokenizer
+
+
 class Case(NamedTuple):
     """A task on an engine: its settings, the engine's outputs of ids, mask and values, what is asked and answered."""
 
@@ -232,18 +241,9 @@ class Case(NamedTuple):
     truncated: int = 0  # the number that the warning names
 
     def model(self):
-        tokenizer = ArrayPreprocessor.from_preset(PRESET[0], special_tokens_in_text=True).tokenizer
-        rows = ArrayPreprocessor(tokenizer, None, max_sequence_length=LONGEST, stride=self.stride)
+        rows = ArrayPreprocessor(tokenizer(), None, max_sequence_length=LONGEST, stride=self.stride)
         fake = Fake(self.outputs)
         return fake, MODELS[self.task](Engine(fake.run, self.head, self.parts), rows, self.settings)
-
-
-PRESET: list[Any] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preset(small_preset):
-    PRESET[:] = [small_preset]
 
 
 def mean_of(text):
@@ -459,6 +459,9 @@ def test_a_server_gets_words_tokens_and_vectors_of_texts_of_any_length():
     starts = [[len(" ".join([*each[:place], ""])) for place in range(len(each))] for each in words]
     ends = [[start + len(word) for start, word in zip(*each, strict=True)] for each in zip(starts, words, strict=True)]
     _, model = CASES["words in windows"].model()
+    found = model.tag(["watching", "film"])  # the label of a word is that of its first token
+    logits = row(["watch", "##ing", "film"]) @ HEAD
+    check(found, tagged(["watching", "film"], logits[[1, 3]]))
     check_served(model, "serving_default", texts, {
         "words": padded([[word.encode() for word in each] for each in words], b""),
         "labels": padded([[each["label"].encode() for each in row] for row in answers], b""),

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import logging
 import queue
 import re
@@ -224,3 +225,21 @@ def at_once(jobs) -> list:
 
 def output(response: predict_pb2.PredictResponse, name: str) -> np.ndarray:
     return tf.make_ndarray(response.outputs[name])
+
+
+def post(server, path, body):
+    return requests.post(server.root + path, json.dumps(body), timeout=HANGS)  # `json=` would refuse NaN
+
+
+def error(response):
+    """The status and the fields of an error of OpenAI's form."""
+    (fields,) = response.json().values()
+    assert list(response.json()) == ["error"]
+    assert sorted(fields) == ["code", "message", "param", "type"]
+    return response.status_code, fields
+
+
+def tei_error(response):
+    """The status and the fields of an error of text-embeddings-inference's form."""
+    assert list(response.json()) == ["error", "error_type"]
+    return response.status_code, response.json()["error_type"], response.json()["error"]

@@ -1,7 +1,6 @@
 """Vector clients: OpenAI's, Cohere's and others get from one server what the models answer in Python."""
 
 import base64
-import functools
 import json
 import os
 import shutil
@@ -24,7 +23,8 @@ from keras_bert.server.saved_model import SavedModel
 from ..support import small
 from ..support.data import ROOT
 from ..support.messages import assert_names, error_names
-from .servers import HANGS, Thread, at_once
+from .servers import HANGS, Thread, at_once, error, post, tei_error
+from .test_vector_protocols import RANK, TEI
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
 
@@ -73,24 +73,6 @@ def locked(exports):
 @pytest.fixture
 def vectors(models):
     return models["vectors"].encode(TEXTS, progress=False)
-
-
-def post(server, path, body):
-    return requests.post(server.root + path, json.dumps(body), timeout=HANGS)  # `json=` would refuse NaN
-
-
-def error(response):
-    """The status and the fields of an error of OpenAI's form."""
-    (fields,) = response.json().values()
-    assert list(response.json()) == ["error"]
-    assert sorted(fields) == ["code", "message", "param", "type"]
-    return response.status_code, fields
-
-
-def tei_error(response):
-    """The status and the fields of an error of text-embeddings-inference's form."""
-    assert list(response.json()) == ["error", "error_type"]
-    return response.status_code, response.json()["error_type"], response.json()["error"]
 
 
 def tokens_read(model, *columns):
@@ -198,161 +180,6 @@ def test_cohere_gets_the_ranking(server, ranked):
     with pytest.raises(cohere.BadRequestError) as caught:
         cohere.ClientV2("none is needed", base_url=server.root).rerank(documents=[], **settings)
     assert caught.value.body["error"]["param"] == "documents"
-
-
-@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
-def test_forms_of_reranking(server, models, ranked, path):
-    answer = post(server, path, {"query": QUERY, "documents": PASSAGES, "return_documents": True}).json()
-    assert as_ranked(answer["results"]) == ranked
-    assert [each["document"] for each in answer["results"]] == [{"text": PASSAGES[index]} for index, _ in ranked]
-    read = tokens_read(models["ranks"], [QUERY] * len(PASSAGES), PASSAGES)
-    assert (answer["model"], answer["usage"]["total_tokens"]) == ("ranks", read)
-    settings = {"return_text": True, "truncate": False, "truncation_direction": "Right", "raw_scores": False}
-    results = post(server, path, {"query": QUERY, "texts": PASSAGES, **settings}).json()
-    assert as_ranked(results, "score") == ranked
-    assert [each["text"] for each in results] == [PASSAGES[index] for index, _ in ranked]
-
-
-EMBED, RANK = {"model": "vectors", "input": "a"}, {"query": "a", "documents": ["b"]}
-TEI = {"query": "a", "texts": ["b"]}
-RETURN, NAN = RANK | {"return_documents": True}, float("nan")
-DEEP = functools.reduce(lambda inner, _: [inner], range(150), [])
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "status", "param", "words"),
-    [
-        ("embeddings", [], 400, None, ["JSON object"]),
-        ("embeddings", {"model": "vectors"}, 400, "input", ["input"]),
-        ("embeddings", EMBED | {"input": []}, 400, "input", ["at least one text"]),
-        ("embeddings", EMBED | {"input": 1}, 400, "input", ["1", "a list of strings"]),
-        ("embeddings", EMBED | {"input": [1, 2]}, 400, "input", ["token ids", "check_embedding_ctx_length=False"]),
-        ("embeddings", EMBED | {"input": [[1], [2]]}, 400, "input", ["token ids"]),
-        ("embeddings", EMBED | {"input": ["a", None]}, 400, "input[1]", ["null", "a string"]),
-        ("embeddings", EMBED | {"input": "a\ud800"}, 400, None, ["surrogate"]),
-        ("embeddings", EMBED | {"input": ["a"] * 70_000}, 400, None, ["70000", "65536"]),
-        ("embeddings", EMBED | {"encoding_format": "int8"}, 400, "encoding_format", ["int8", "base64"]),
-        ("embeddings", EMBED | {"dimensions": 16}, 400, "dimensions", ["16", "8", "32", "export_serving"]),
-        ("embeddings", EMBED | {"dimensions": True}, 400, "dimensions", ["true", "a whole number"]),
-        ("embeddings", EMBED | {"model": 1}, 400, "model", ["1", "string"]),
-        ("embeddings", EMBED | {"model": "others"}, 404, "model", ["others", "vectors", "ranks", "topics"]),
-        ("embeddings", EMBED | {"model": "\ud800"}, 404, "model", ["no model", "vectors"]),
-        ("embeddings", EMBED | {"model": "topics"}, 400, "model", ["topics", "sentence encoder", "with_token_count"]),
-        ("embeddings", EMBED | {"model": "ranks"}, 400, "model", ["ranks", "sentence encoder"]),
-        ("embeddings", EMBED | {"input_type": "query"}, 400, "input_type", ["not supported", "dimensions"]),
-        ("rerank", RANK | {"model": "vectors"}, 400, "model", ["vectors", "reranker", "text_pair"]),
-        ("rerank", {"documents": ["b"]}, 400, "query", ["query"]),
-        ("rerank", {"query": "a"}, 400, "documents", ["documents"]),
-        ("rerank", RANK | {"query": ["a"]}, 400, "query", ["a list", "a string"]),
-        ("rerank", RANK | {"documents": [{"title": "b"}]}, 400, "documents[0]", ["an object", "a string"]),
-        ("rerank", RETURN | {"documents": [{"text": "b", "x": [NAN]}]}, 400, "documents", ["NaN"]),
-        ("rerank", RETURN | {"documents": [{"text": "b", "x": DEEP}]}, 400, "documents", ["100 levels"]),
-        ("rerank", RETURN | {"documents": [{"text": "b", "\ud800": 1}]}, 400, None, ["surrogate"]),
-        ("rerank", RANK | {"top_n": 0}, 400, "top_n", ["0", "1 or more"]),
-        ("rerank", RANK | {"query": "a" * 2**18, "documents": ["b"] * 65}, 400, "query", ["65", "16777216"]),
-        (
-            "rerank",
-            TEI | {"truncate": False, "texts": ["b", "b " * 99]},
-            400,
-            "truncate",
-            ["texts[1]", "truncate: true"],
-        ),
-        ("rerank", TEI | {"truncation_direction": "Left"}, 400, "truncation_direction", ["Left", "Right"]),
-        ("rerank", TEI | {"top_n": 1}, 400, "top_n", ["return_text"]),
-    ],
-)
-def test_requests_that_are_wrong(server, path, body, status, param, words):
-    found, fields = error(post(server, f"/v1/{path}", body))
-    assert (found, fields["type"], fields["param"]) == (status, "invalid_request_error", param)
-    assert_names(fields["message"], *words)
-
-
-NAMES = ["", "/v1/models/vectors", "/v1/models/topics", "/v1/models/ranks"]
-CODES = {"validation": 422, "empty": 400, "backend": 424}
-PAIR, SIMILAR, IDS = ["a", "b"], {"source_sentence": "a", "sentences": ["b"]}, {"ids": [5]}
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "body", "kind", "words"),
-    [
-        (0, "embed", [], "validation", ["JSON object"]),
-        (0, "embed", {}, "validation", ["lacks inputs"]),
-        (0, "embed", {"inputs": []}, "empty", ["inputs", "at least one"]),
-        (0, "embed", {"inputs": {}}, "validation", ["inputs is an object", "list of strings"]),
-        (0, "embed", {"inputs": [[1, 2]]}, "validation", ["token ids"]),
-        (0, "embed", {"inputs": "\ud800"}, "validation", ["surrogate"]),
-        (0, "embed", {"inputs": "a", "model": 1}, "validation", ["model is 1"]),
-        (0, "embed", {"inputs": "a", "input_type": "query"}, "validation", ["input_type", "normalize"]),
-        (0, "embed", {"inputs": "a", "normalize": 1}, "validation", ["normalize is 1", "true or false"]),
-        (0, "embed", {"inputs": "a", "dimensions": 7}, "validation", ["dimensions is 7", "8", "32"]),
-        (0, "embed", {"inputs": "a", "prompt_name": "story"}, "validation", ['"story"', "query"]),
-        (0, "embed", {"inputs": "a", "truncation_direction": "left"}, "validation", ["left", "Right"]),
-        (0, "embed", {"inputs": ["a", "b " * 99], "truncate": False}, "validation", ["inputs[1]", "24", "truncate"]),
-        (2, "embed", {"inputs": "a"}, "backend", ["topics is no sentence encoder"]),
-        (2, "embed_sparse", {"inputs": "a"}, "backend", ["topics is no sparse encoder"]),
-        (3, "", {"inputs": "a"}, "backend", ["ranks is no sentence encoder or sparse encoder or classifier"]),
-        (0, "similarity", {"inputs": "a"}, "validation", ["inputs", "an object"]),
-        (0, "similarity", {"inputs": SIMILAR | {"sentences": []}}, "empty", ["sentences"]),
-        (0, "similarity", {"inputs": SIMILAR | {"sentences": [1]}}, "validation", ["sentences[0] is 1"]),
-        (0, "similarity", {"inputs": SIMILAR, "parameters": {"normalize": True}}, "validation", ["normalize"]),
-        (0, "predict", {"inputs": []}, "empty", ["inputs"]),
-        (0, "predict", {"inputs": PAIR}, "validation", ["inputs is a list", "one string"]),
-        (0, "predict", {"inputs": [["a"], PAIR]}, "validation", ["inputs[1] is a list", "one string"]),
-        (0, "predict", {"inputs": [["a"], "b"]}, "validation", ['inputs[1] is "b"', "is a batch"]),
-        (0, "predict", {"inputs": [["a"], [1]]}, "validation", ["inputs[1][0] is 1"]),
-        (0, "predict", {"inputs": "a", "raw_scores": True}, "validation", ["raw_scores", "probabilities only"]),
-        (0, "predict", {"inputs": "a", "parameters": {"top_k": 0}}, "validation", ["top_k is 0"]),
-        (0, "predict", {"inputs": "a", "parameters": {"x": 0}}, "validation", ["x is not supported", "top_k"]),
-        (0, "rerank", TEI | {"texts": []}, "empty", ["texts"]),
-        (0, "rerank", TEI | {"texts": ["b " * 99], "truncate": False}, "validation", ["texts[0]", "truncate: true"]),
-        (3, "rerank", {"query": "a"}, "validation", ["lacks"]),
-        (0, "tokenize", {"inputs": "a"}, "validation", ["names no model", "vectors, ranks, topics"]),
-        (1, "tokenize", {"inputs": "a", "add_special_tokens": "no"}, "validation", ["add_special_tokens"]),
-        (1, "decode", {"ids": []}, "empty", ["ids"]),
-        (1, "decode", {"ids": [1, 99_999]}, "validation", ["ids is 99999", "0 to 167"]),
-        (1, "decode", {"ids": [[1], True]}, "validation", ["ids[1] is true", "a batch"]),
-        (1, "decode", {"ids": [[1], [True]]}, "validation", ["ids is true"]),
-    ],
-)
-def test_requests_of_text_embeddings_inference_that_are_wrong(server, name, path, body, kind, words):
-    status, found, message = tei_error(post(server, f"{NAMES[name]}/{path}", body))
-    assert (status, found) == (CODES[kind], kind)
-    assert_names(message, *words)
-
-
-def test_text_embeddings_inference(server, models, vectors):
-    def ask(path, name="vectors", **body):
-        return post(server, f"/v1/models/{name}/{path}", body).json()
-
-    def scored(predictions):
-        return {each["label"]: pytest.approx(each["score"], abs=1e-5) for each in predictions}
-
-    np.testing.assert_allclose(ask("embed", inputs=TEXTS, normalize=False), vectors, rtol=0, atol=1e-5)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(ask("embed", inputs=TEXTS, prompt_name="query"), unit, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(ask("", inputs=TEXTS[0]), unit[:1], rtol=0, atol=1e-5)
-    short = vectors[:, :8] / np.linalg.norm(vectors[:, :8], axis=1, keepdims=True)
-    np.testing.assert_allclose(ask("embed", inputs=TEXTS, dimensions=8, truncate=True), short, rtol=0, atol=1e-5)
-    asked = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}
-    for path in ("similarity", ""):
-        np.testing.assert_allclose(ask(path, inputs=asked, parameters={}), unit[1:] @ unit[0], rtol=0, atol=1e-5)
-
-    probabilities = models["topics"].predict(TEXTS, verbose=0)
-    expected = [dict(zip(["good", "bad"], row, strict=True)) for row in np.exp(probabilities)]
-    expected = [{label: value / sum(row.values()) for label, value in row.items()} for row in expected]
-    assert [scored(row) for row in ask("predict", "topics", inputs=[[text] for text in TEXTS])] == expected
-    assert scored(found := ask("predict", "topics", inputs=TEXTS[0])) == expected[0]
-    assert found == sorted(found, key=lambda each: -each["score"])
-    assert ask("", "topics", inputs=TEXTS[0], parameters={"top_k": 1}) == [found[:1]]
-
-    logits = models["ranks"].predict(([QUERY] * 3, PASSAGES), verbose=0).ravel()
-    results = post(server, "/rerank", {"query": QUERY, "texts": PASSAGES, "raw_scores": True}).json()
-    np.testing.assert_allclose([each["score"] for each in results], sorted(logits, reverse=True), atol=1e-4)
-    assert results[0]["score"] > 1
-
-    info = requests.get(f"{server.root}/v1/models/topics/info", timeout=HANGS).json()
-    assert info["model_type"]["classifier"]["id2label"] == {"0": "good", "1": "bad"}
-    assert (info["model_id"], info["max_input_length"], info["max_batch_requests"]) == ("topics", 24, 16)
 
 
 def test_tokens_are_those_of_the_graph(server, models):
