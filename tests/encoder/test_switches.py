@@ -68,6 +68,16 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     assert (shares[0][:, distances <= window // 2] > 0).all()
 
 
+@pytest.mark.parametrize("first_global", [0, 1])
+def test_a_token_reads_half_a_window_on_each_side_in_layers_that_are_local(first_global):
+    encoder = random_encoder(**{**MODERN, "num_layers": 1, "local_window": 6, "first_global": first_global})
+    inputs, changed = random_inputs(seq_length=12), random_inputs(seq_length=12)
+    changed["input_word_ids"][:, 5] = (inputs["input_word_ids"][:, 5] + 1) % 50
+    one, other = (np.asarray(encoder(each)["sequence_output"]) for each in (inputs, changed))
+    is_read = (one != other).any(axis=(0, 2)).tolist()
+    assert is_read == [True] * 12 if first_global == 0 else [abs(place - 5) <= 3 for place in range(12)]
+
+
 def test_the_band_grows_with_the_length_not_with_its_square():
     batches = [Unpadding((2, length), half_window=8) for length in (64, 128, 256)]
     sizes = [np.prod(AttentionMask(unpadding).additive(is_local=True).shape) for unpadding in batches]

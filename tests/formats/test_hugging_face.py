@@ -30,6 +30,24 @@ def change(directory, function):
     save_file(function(load_file(directory / "model.safetensors")), directory / "model.safetensors")
 
 
+def test_rows_of_a_table_that_mpnet_does_not_use_are_left_out(tmp_path):
+    """transformers computes 32 buckets, whatever the configuration says."""
+    config = CONFIGS["mpnet"]
+    weights = random_weights(config)
+    formats.write(tmp_path, config, weights)
+    name = "encoder.relative_attention_bias.weight"
+    more = np.float32([[9] * config.num_heads] * 8)
+    change(tmp_path, lambda arrays: {**arrays, name: np.concatenate([arrays[name], more])})
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, "relative_attention_num_buckets": 40}))
+    _, read, found = read_all(tmp_path)
+    assert read == config
+    assert same(found, weights)
+    change(tmp_path, lambda arrays: {**arrays, name: arrays[name][:31]})
+    with error_names(ValueError, name, 31, 32), formats.open_checkpoint(tmp_path) as checkpoint:
+        checkpoint.read("encoder")
+
+
 def test_names_are_those_of_a_published_checkpoint(tmp_path):
     published = presets.resolve("all-MiniLM-L6-v2")
     with formats.open_checkpoint(published) as checkpoint:

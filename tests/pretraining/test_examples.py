@@ -135,6 +135,9 @@ def test_short_texts_share_sequences(longest, filled):
 
 def test_texts_that_fill_a_sequence_share_none():
     assert group_into_sequences(np.array([8, 8, 7, 1]), room=8) == [[0], [1], [2, 3]]
+    tokens = tf.ragged.constant([[0] * 5, [1] * 3, [2] * 8, [3] * 4])  # sentences: two fill a row, one fills one
+    (rows,), *_ = make_examples(tokens, np.array([4]), 8, "sentences")
+    assert sorted(rows.to_list()) == [[0] * 5 + [1] * 3, [2] * 8, [3] * 4]
     assert group_into_sequences(np.array([], int), room=8) == []
 
 

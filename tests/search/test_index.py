@@ -112,6 +112,25 @@ def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
     assert size - quarter == pytest.approx(len(sentences) * 32 * 3, abs=500)
 
 
+def test_int8_holds_what_lies_between_a_tenth_below_and_above():
+    """Of the range of the first vectors; others would be clipped."""
+    index = Neighbours.empty(2, 5, np.float32([[0, -1], [1, 1]]))
+    inside, outside = [[-0.09, -1.19], [1.09, 1.19]], [[-0.11, 0], [0, -1.21], [1.11, 0], [0, 1.21]]
+    assert index.holds(np.float32(inside))
+    assert index.holds(None)
+    for point in np.float32(outside):
+        assert not index.holds(np.stack([np.minimum(point, 0), np.maximum(point, 0)]))
+
+
+def test_neighbours_of_another_width_are_made_again(tmp_path):
+    index = Neighbours.empty(4, 1)
+    index.add(np.ones((1, 4)))
+    index.write(tmp_path, 7)
+    (tmp_path / database.NAME).write_bytes(bytes(2**20))
+    assert len(Neighbours.open(tmp_path, Settings("", "", "text", "float32", 4, 7))) == 1
+    assert Neighbours.open(tmp_path, Settings("", "", "text", "float32", 5, 7)) is None
+
+
 def test_binary_finds_the_best_of_those_with_the_nearest_signs(tmp_path):
     random, most = np.random.default_rng(0), 5 * neighbours._OVERSAMPLING
     vectors, queries = (random.standard_normal((count, 48)).astype(np.float32) for count in (2000, 20))

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from keras_bert.data.tables import CorpusRow
 from keras_bert.embedding import embed_files, file_embedding
 from keras_bert.search import near_duplicates, neighbours
+from keras_bert.search.near_duplicates import DuplicatePair, duplicate_groups
 
 from ..support.messages import error_names
 
@@ -31,6 +33,13 @@ def test_equal_texts_pair_with_the_first(tmp_path, small_preset):
     pairs = list(near_duplicates(path, 1.0, small_preset))
     assert [(pair.first.line, pair.second.line, pair.similarity) for pair in pairs] == [(1, 3, 1.0), (1, 4, 1.0)]
     assert pairs[0].second.columns == {"id": 2, "text": "good film"}
+
+
+def test_a_chain_of_pairs_is_a_group_however_its_pairs_are_ordered():
+    rows = {line: CorpusRow(line, {}, str(line)) for line in range(1, 10)}
+    lines = [(1, 2), (4, 5), (4, 6), (1, 4), (2, 7), (8, 9)]  # the fourth joins two groups, the fifth finds both as one
+    groups = duplicate_groups([DuplicatePair(rows[one], rows[other], 0.95) for one, other in lines])
+    assert [[row.line for row in group] for group in groups] == [[1, 2, 4, 5, 6, 7], [8, 9]]
 
 
 def test_pairs_of_a_model_that_compares_by_dot_product(untraced, corpus, dot_preset, read_once, sentences):

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import requests
 
+from keras_bert.engines.runtime import Spec
 from keras_bert.server import json_arrays
-from keras_bert.server.errors import without_directories
+from keras_bert.server.errors import ServingError, without_directories
 
-from ..support.messages import assert_names
+from ..support.messages import assert_names, error_names
 from . import toy
 from .servers import HANGS, at_once, wait_until
 
@@ -103,6 +104,18 @@ def test_every_type(server):
     assert error(server.post(":predict", body)) == (400, "JSON cannot hold float16; use gRPC")
     del values["half"]
     assert error(server.post(":predict", body)) == (400, '"inputs" lacks half')
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [
+    (np.int32, -(2**31), 2**31 - 1), (np.int64, -(2**63), 2**63 - 1), (np.uint8, 0, 255),
+    (np.float32, 1 - 2**24, 2**24 - 1), (np.float64, 1 - 2**53, 2**53 - 1),
+])  # fmt: skip
+def test_the_lowest_and_the_highest_whole_number_of_a_type(dtype, least, most):
+    spec = Spec(np.dtype(dtype), (None,))
+    assert json_arrays.to_array([least, most], "x", spec).tolist() == [least, most]
+    for value in (least - 1, most + 1):
+        with error_names(ServingError, "x[0]", value, np.dtype(dtype).name):
+            json_arrays.to_array([value], "x", spec)
 
 
 def test_what_cannot_be_merged(server):

@@ -6,6 +6,7 @@ import string
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertMultiVectorEncoder, BertPreprocessor, BertSentenceEncoder
@@ -17,7 +18,7 @@ from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
 from ..support.encoders import MODERN
-from ..support.messages import error_names
+from ..support.messages import error_names, warning_names
 from ..support.reference import bytepair
 
 TEXTS = ["good film", "", "a", "🙂 naïve!", "Good, bad; and a plot."]
@@ -101,6 +102,8 @@ def test_a_query_is_expanded_by_masks_that_nothing_attends_to(model):
     assert found.shape == (12, 8)
     np.testing.assert_allclose(found[:6], hidden_states(model, *tokens), atol=1e-5)  # as without expansion
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)  # the masks are computed, too
+    with warning_names("truncated", 12):
+        assert model.encode_query("good " * 30).shape == (12, 8)
     attended = new(**{**CLASSIC, "query_expansion": {"length": 12, "attend": True}})
     np.testing.assert_allclose(
         attended.encode_query("good, film"), hidden_states(model, *tokens, *["[MASK]"] * 6), atol=1e-5
@@ -128,9 +131,22 @@ def test_maxsim_by_brute_force(model):
     mean = BertMultiVectorEncoder(model.encoder, model.preprocessor, mean_maxsim=True)
     alike = mean.encode_query("good")
     np.testing.assert_allclose(mean.similarity(alike, alike), [[1.0]], atol=1e-5)
+    of_none = model.similarity(queries, [documents[0], documents[0][:0], documents[1]])  # all tokens are skipped
+    np.testing.assert_allclose(of_none, [[row[0], -1e9, row[1]] for row in expected], rtol=1e-5)
     assert model.similarity(queries, [documents[0][:0]]).max() < -1e8
+    twice = model.similarity(np.repeat(queries[0], 2, axis=0), documents)  # a token counts as often as it is there
+    np.testing.assert_allclose(twice, [[2 * each for each in expected[0]]], rtol=1e-5)
     with error_names(ValueError, "[3, 7]", "[tokens, 8]"):
         model.similarity(np.zeros((3, 7)), documents)
+
+
+def test_a_server_gets_the_scores_of_pairs_and_counts_their_tokens(model):
+    queries, documents = ["good film", "a", "good film"], [TEXTS[4], "film", ""]
+    found = model.serve_rerank(tf.constant(queries), tf.constant(documents))
+    pairs = zip(model.encode_query(queries), model.encode(documents), strict=True)
+    np.testing.assert_allclose(found["score"], [model.similarity(*each)[0, 0] for each in pairs], atol=1e-5)
+    # [CLS], a marker and [SEP] of each; skipped tokens are read, expansions are not counted
+    assert found["token_count"].numpy().tolist() == [(3 + 2) + (3 + 8), (3 + 1) + (3 + 1), (3 + 2) + 3]
 
 
 def test_rank(model):
@@ -290,8 +306,10 @@ FORMS = {"stanford": as_stanford, "pylate": as_pylate}
 
 def test_query_expansion_of_pylate(saved, tmp_path):
     directory = as_pylate(saved, tmp_path / "pylate")
-    change(directory, PROMPTS, do_query_expansion=None, attend_to_expansion_tokens=True)
-    assert multi_vector.read(Preset(directory)).query_expansion == {"length": 12, "attend": True, "token": None}
+    change(directory, PROMPTS, do_query_expansion=None, attend_to_expansion_tokens=True, skiplist_words=[])
+    read = multi_vector.read(Preset(directory))
+    assert read.query_expansion == {"length": 12, "attend": True, "token": None}
+    assert read.skipped_tokens == []
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -185,6 +185,23 @@ def test_other_routers_and_modules_are_refused(routed, name, values, words):
         BertSparseEncoder.from_preset(directory)
 
 
+def test_how_texts_were_padded_and_cut_is_no_difference_of_tokenizers(routed):
+    """The last use of a tokenizer of Hugging Face's leaves it in the file."""
+    directory, _ = routed
+    content = small.tokenizer(max_chars_per_word=100).tokenizer_json()
+    for path in (directory, directory / QUERIES):
+        (path / "tokenizer.json").write_text(json.dumps(content))
+    padding = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
+    truncation = {"direction": "Right", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
+    change(directory, f"{QUERIES}/tokenizer.json", padding=padding | {"pad_type_id": 0, "pad_token": "[PAD]"})
+    sparse_encoder.read(Preset(directory))
+    change(directory, f"{QUERIES}/tokenizer.json", padding=None, truncation=truncation)
+    sparse_encoder.read(Preset(directory))
+    change(directory, f"{QUERIES}/tokenizer.json", normalizer=None)
+    with error_names(ValueError, "tokenizer.json", "differs"):
+        sparse_encoder.read(Preset(directory))
+
+
 def test_a_table_of_another_vocabulary(routed):
     directory, made = routed
     short = made.query_weights.numpy()[:-1]

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert import BertSparseEncoder
 from keras_bert.answers import tokens
+from keras_bert.data.task_files import SparseFiles
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.tasks.losses import sentence_losses as losses
 from keras_bert.tasks.steps.gradient_cache import by_mini_batches
@@ -15,10 +16,11 @@ from keras_bert.training import evaluate, fine_tune, fine_tune_files
 
 from ..support import small
 from ..support.losses import assert_saved_compiled_and_learned_from
-from ..support.messages import error_names
+from ..support.messages import error_names, warning_names
 
 BATCH, SIZE = 6, 12
 QUERIES = ["good film", "bad film", "the bank", "cold river"]
+LONG = ["good " * 24 + "film", *QUERIES[1:]]  # rows have 24 tokens, so a query's table does not see the last one
 DOCUMENTS = ["a great movie", "dull movie and music", "river money", "warm story"]
 
 
@@ -63,6 +65,16 @@ def test_it_is_like_every_loss():
     for wrong in ((-1.0, 0.0), (0.0, float("nan")), (0.0, 0.0, -1)):
         with error_names(ValueError, "document_weight", "query_weight", "ramp_updates"):
             losses.SpladeLoss(ranking(), *wrong)
+
+
+def test_its_weights_are_those_of_the_files(small_preset):
+    files = SparseFiles(document_weight=0.3, query_weight=0.2)
+    _, options = BertSparseEncoder.to_train(files, small_preset, None)
+    vectors = drawn(2)
+    base = losses.SpladeLoss(ranking(), 0, 0)(np.zeros(BATCH), vectors)
+    expected = 0.3 * flops(vectors[:, 1]) + 0.2 * flops(vectors[:, 0])
+    options["loss"].loss = ranking()
+    assert float(options["loss"](np.zeros(BATCH), vectors) - base) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(("ramp", "schedule", "shares"), [
@@ -121,9 +133,12 @@ def test_columns_are_queries_and_documents(query_table, untraced):
     if query_table:
         model.query_weights.assign(np.arange(model.query_weights.shape[0]) % 5)
     vocabulary = model.preprocessor.tokenizer.vocabulary
-    texts = [model.encode_query(QUERIES), model.encode(DOCUMENTS), model.encode(QUERIES)]
+    with warning_names("truncated to 24 tokens"):
+        texts = [model.encode_query(LONG), model.encode(DOCUMENTS), model.encode(LONG)]
+    if query_table:
+        assert [*texts[0][0]] == ["good"]
     expected = np.array([[[weights.get(token, 0.0) for token in vocabulary] for weights in column] for column in texts])
-    columns = (QUERIES, DOCUMENTS, QUERIES)
+    columns = (LONG, DOCUMENTS, LONG)
     np.testing.assert_allclose(model(columns), expected.swapaxes(0, 1), rtol=0, atol=1e-5)
     packed, numbers = model.batch(*model.examples(columns, None)[:2])
     np.testing.assert_allclose(model(packed), expected.swapaxes(0, 1), rtol=0, atol=1e-5)

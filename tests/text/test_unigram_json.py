@@ -37,6 +37,14 @@ def test_models_of_fairseq_are_those_they_were_made_of(family, xlm_model, tmp_pa
     assert found == expected
 
 
+def test_no_text_has_a_token_that_camembert_hides(xlm_model, tmp_path, tokenizers):
+    content = save_json(tmp_path, xlm_model, "camembert", False, False)
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+    hidden = theirs.token_to_id("<unk>NOTUSED")
+    assert hidden == 4
+    assert hidden not in theirs.encode("a <unk>NOTUSED b", add_special_tokens=False).ids
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_albert_is_the_model_it_was_made_of(albert_model, tmp_path, setting, untraced):
     save_json(tmp_path, albert_model, **setting)

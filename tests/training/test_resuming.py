@@ -142,6 +142,28 @@ def test_another_model_and_other_examples_are_refused(begun, another):
             fine_tune(model, train, validation, begun, **SETTINGS)
 
 
+def test_columns_of_the_same_texts_are_other_examples():
+    columns = (["a", "b"], ["c", "d"]), (["a"], ["b", "c", "d"]), (["a", "b", "c", "d"],)
+    assert len({run.digest_of_examples(each, None) for each in columns}) == 3
+
+
+def test_the_first_of_equally_good_epochs_is_the_best():
+    of_this = Run(None)
+    for value, best in ((0.2, 0), (0.7, 1), (0.7, 1), (0.6, 1), (0.8, 4)):
+        of_this.history.append({"loss": -value, "val_f1": value, "val_recall": 1 - value})
+        assert of_this.best_epoch == best
+
+
+@pytest.mark.parametrize(
+    ("epoch", "stopped", "word"), [(1, False, "resuming"), (2, False, "finished"), (1, True, "finished")]
+)
+def test_a_log_says_whether_a_run_goes_on(tmp_path, monkeypatch, epoch, stopped, word):
+    lines, position = [], run.Position(epoch, 0, 6, stopped)
+    monkeypatch.setattr(Run, "saved_position", lambda *_: position)
+    Run.into(tmp_path / "out", False, log=lines.append).log_position({}, 2)
+    assert [word in line for line in lines] == [True]
+
+
 def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     """New weights, which differ in each process, do not count."""
 
