@@ -25,6 +25,21 @@ def test_files_round_trip(tmp_path, name):
     assert read_config(tmp_path / name) == config
 
 
+@pytest.mark.parametrize(("every", "first", "full"), [(3, 0, [0, 3]), (3, 1, [1, 4]), (2, 1, [1, 3]), (0, 0, [])])
+def test_modernbert_names_its_full_layers_and_half_of_its_window(tmp_path, every, first, full):
+    layers = {"num_layers": 5, "global_every": every, "first_global": first, "local_window": 6}
+    config, path = BertConfig.named("modernbert-base", **layers), tmp_path / "config.json"
+    write_config(path, config)
+    assert read_config(path) == config
+    values = json.loads(path.read_text())
+    types = ["full_attention" if layer in full else "sliding_attention" for layer in range(5)]
+    assert (values["layer_types"], values["local_attention"]) == (types, 6)
+    assert [config.is_local(layer) for layer in range(5)] == [layer not in full for layer in range(5)]
+    assert write_and_read(path, {**values, "sliding_window": 3}) == config
+    with error_names(ValueError, "sliding_window", 6, 3):
+        write_and_read(path, {**values, "sliding_window": 6})
+
+
 def test_gelu_means_something_else_in_googles_files(tmp_path):
     for name, activation in {"config.json": "gelu", "bert_config.json": "gelu_tanh"}.items():
         assert write_and_read(tmp_path / name, {**SIZES, "hidden_act": "gelu"}).activation == activation
