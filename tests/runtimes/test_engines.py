@@ -6,6 +6,7 @@ No runtime is needed. Texts are words of the vocabulary, one token each.
 import functools
 import itertools
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -528,6 +529,9 @@ def test_the_weights_of_queries_come_from_the_table():
         assert model.encode_query([query, "dull bank film", ""]) == [
             {"film": 2, "the": 0.5}, {"bank": 4, "film": 2, "dull": 1}, {},
         ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.encode_query("film " * LONGEST) == {"film": 2}
     assert model.encode_query("dull bank film", top_k=2) == {"bank": 4, "film": 2}
 
 

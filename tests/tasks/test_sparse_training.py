@@ -131,7 +131,7 @@ def test_losses_of_sentence_transformers():
 def test_columns_are_queries_and_documents(query_table, untraced):
     model = new(query_table=query_table)
     if query_table:
-        model.query_weights.assign(np.arange(model.query_weights.shape[0]) % 5)
+        model.query_weights.assign(np.arange(model.query_weights.shape[0]) % 5 + 1)
     vocabulary = model.preprocessor.tokenizer.vocabulary
     with warning_names("truncated to 24 tokens"):
         texts = [model.encode_query(LONG), model.encode(DOCUMENTS), model.encode(LONG)]
