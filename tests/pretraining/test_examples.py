@@ -1,10 +1,18 @@
 """Pairs of segments: each token's id is its place in the corpus, so that everything shows where it is from."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.examples import OBJECTIVES, group_into_sequences, join_rows, make_examples
+from keras_bert.pretraining.examples import (
+    OBJECTIVES,
+    _group_whole_sentences,
+    group_into_sequences,
+    join_rows,
+    make_examples,
+)
 
 ROOM = 40
 
@@ -135,10 +143,9 @@ def test_short_texts_share_sequences(longest, filled):
 
 def test_texts_that_fill_a_sequence_share_none():
     assert group_into_sequences(np.array([8, 8, 7, 1]), room=8) == [[0], [1], [2, 3]]
-    tokens = tf.ragged.constant([[0] * 5, [1] * 3, [2] * 8, [3] * 4])  # sentences: two fill a row, one fills one
-    (rows,), *_ = make_examples(tokens, np.array([4]), 8, "sentences")
-    assert sorted(rows.to_list()) == [[0] * 5 + [1] * 3, [2] * 8, [3] * 4]
-    assert group_into_sequences(np.array([], int), room=8) == []
+    borders = np.array([0, 5, 8, 16, 20])  # of sentences: two fill a row, the next one fills one
+    spans = [*itertools.islice(_group_whole_sentences(borders, 8), 9)]
+    assert spans == [(0, 8), (8, 16), (16, 20)]
 
 
 @pytest.mark.parametrize("pad", ["[PAD]", "c"])

@@ -491,9 +491,12 @@ def max_sim(query, document):
 
 def test_queries_and_documents_of_a_multi_vector_encoder():
     queries = ["film", "film film", "a cold river on the bank was it", "film", "", "dull"]
-    _, model = CASES["vectors of documents"].model()
+    fake, model = CASES["vectors of documents"].model()
     with warning_names(1):
         check(model.encode_query(queries), [of_query(each) for each in queries])
+    fake.masks.clear()
+    check(model.encode_query(["dull", "film", ""], batch_tokens=12), [of_query(each) for each in ("dull", "film", "")])
+    assert [mask.shape for mask in fake.masks] == [(2, 6), (1, 6)]  # [MASK]s are counted
     check(model.encode_query("dull"), of_query("dull"))
     inputs = {"text": np.array([each.encode() for each in queries], object)}
     lengths = [min(7, max(6, 2 + len(each.split()))) for each in queries]

@@ -138,7 +138,7 @@ def test_passages_are_ranked_by_logits(server, path):
 
 
 def test_reranking_of_text_embeddings_inference(server):
-    found = ask(server, "/rerank", query=QUERY, texts=PASSAGES, return_text=True)
+    found = ask(server, "/rerank", query=QUERY, texts=PASSAGES, return_text=True, truncation_direction="Right")
     assert [(each["index"], each["text"]) for each in found] == [(each, PASSAGES[each]) for each in BEST]
     assert np.array([each["score"] for each in found]) == close_to(sigmoid(LOGITS[BEST]))
     found = ask(server, "/rerank", query=QUERY, texts=PASSAGES, raw_scores=True)

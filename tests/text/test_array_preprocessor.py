@@ -184,8 +184,8 @@ def test_bad_texts(small_preset):
     with error_names(ValueError, "columns", "[1, 2]", "pair"):
         preprocessor((["a"], ["b", "c"]))
     for kind in (BertPreprocessor, ArrayPreprocessor):
-        with error_names(ValueError, "truncation", "error", 6, 4):
-            kind.from_preset(small_preset, sequence_length=6, truncation="error")(["a", "a b c d e f"])
+        with error_names(ValueError, "truncation", "error", 1, 6, 4):  # the first text fills its row
+            kind.from_preset(small_preset, sequence_length=6, truncation="error")(["a b c d", "a b c d e f"])
         with error_names(ValueError, "truncation", "'longest'", "odd_to_longer"):
             kind.from_preset(small_preset, truncation="longest")
     with error_names(ValueError, "sequence_length is 2", 3):
