@@ -13,6 +13,7 @@ from keras_bert.tasks.losses.sentence_losses import (
     TripletLoss,
 )
 from keras_bert.training import evaluate, fine_tune
+from keras_bert.training.fine_tune import _check_contrast
 from keras_bert.training.run import RunError
 
 from ..support import small
@@ -97,6 +98,14 @@ def test_batches_from_which_nothing_can_be_learned_are_refused(x, y, settings, n
 ])  # fmt: skip
 def test_others_have_something_to_compare(loss, y_true):
     assert loss.has_contrast(np.array(y_true))
+
+
+def test_one_batch_with_a_contrast_is_enough():
+    scores, batches = [0.5, 0.5, 0.0, 1.0], [np.array([0, 1]), np.array([2, 3])]
+    _check_contrast(CoSENTLoss(), scores, [batches], None)
+    _check_contrast(CoSENTLoss(), scores, [batches[:1], batches[1:]], None)
+    with error_names(ValueError, "loss cosent", *EQUAL):
+        _check_contrast(CoSENTLoss(), scores, [batches[:1]], None)
 
 
 def test_lists_of_passages_with_equal_labels_are_refused():
