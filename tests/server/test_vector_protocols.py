@@ -109,6 +109,11 @@ def test_openai(server, path):
     assert np.array(one["embedding"]) == close_to(expected[1])
 
 
+def test_a_deployment_is_the_model_of_its_name(server):
+    status, fields = error(post(server, "/openai/deployments/others/embeddings", {"input": "a", "model": "vectors"}))
+    assert (status, fields["code"], fields["param"]) == (404, "model_not_found", "model")
+
+
 def test_models_are_listed(server):
     listed = requests.get(f"{server.root}/v1/models", timeout=HANGS).json()
     assert [each["id"] for each in listed["data"]] == ["vectors", "ranks", "topics"]
