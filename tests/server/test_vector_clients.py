@@ -12,17 +12,12 @@ import pytest
 import requests
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
-from keras_bert.engines.loading import Reading
 from keras_bert.formats.tensorflow import saved_model
 from keras_bert.saved_model import export_serving
-from keras_bert.server import text_embeddings, vector_clients
-from keras_bert.server.errors import ServingError
-from keras_bert.server.model import Model
-from keras_bert.server.saved_model import SavedModel
 
 from ..support import small
 from ..support.data import ROOT
-from ..support.messages import assert_names, error_names
+from ..support.messages import assert_names
 from .servers import HANGS, Thread, at_once, error, post, tei_error
 from .test_vector_protocols import RANK, TEI
 
@@ -242,31 +237,6 @@ def test_clients_of_text_embeddings_inference(locked, vectors, ranked, client):
         assert found["ranked"] == [[PASSAGES[index], pytest.approx(score, abs=1e-4)] for index, score in ranked]
 
 
-PROMPTS = {"prompts": {"query": "you ask: ", "": ""}}
-
-
-@pytest.mark.parametrize(
-    ("settings", "name", "expected"),
-    [
-        (PROMPTS, None, ""),
-        (PROMPTS, "query", "you ask: "),
-        (PROMPTS | {"default_prompt": "query"}, "query", ""),
-        (PROMPTS | {"default_prompt": "query"}, "", ["prompt_name", "query", "default_prompt=''"]),
-        (PROMPTS | {"include_prompt": False}, "query", ["prompt_name", "none", "default_prompt='query'"]),
-        (PROMPTS, "story", ["story", "query"]),
-        ({"prompts": None}, "story", ["story", "no prompts"]),
-    ],
-)
-def test_a_prompt_is_put_before_texts_if_the_export_puts_none(settings, name, expected):
-    model = Model()
-    model.reading = Reading(settings, None, None)
-    if isinstance(expected, str):
-        assert text_embeddings._prompt(model, name) == expected
-    else:
-        with error_names(ServingError, *expected):
-            text_embeddings._prompt(model, name)
-
-
 def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy_versions, start):
     assert len(post(server, "/v1/embeddings", {"input": "a"}).json()["data"]) == 1
     assert (
@@ -288,14 +258,6 @@ def test_a_damaged_tokenizer_beside_a_graph_is_named(start, toy_model, tmp_path)
     (texts / "config.json").write_text("{")
     message = tei_error(post(start(tmp_path / "toy"), "/tokenize", {"inputs": "a"}))[2]
     assert message.startswith("the server cannot tokenize: config.json is not a JSON file")
-
-
-def test_answers_that_json_cannot_hold_are_errors(toy_model):
-    model = SavedModel(toy_model, "toy")
-    prediction = vector_clients._parse_embeddings(model, {"input": ["1", "2"]})
-    model.close()
-    with error_names(ServingError, "text 1", "not finite"):
-        prediction.to_document({"embedding": np.array([[1.0], [np.nan]]), "token_count": np.array([1, 1])})
 
 
 def test_nothing_that_is_too_long_or_too_late_is_answered(start, toy_versions):

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import requests
 
-from keras_bert.engines.loading import MODELS
+from keras_bert.engines.loading import MODELS, Reading
 from keras_bert.engines.models import Engine
-from keras_bert.server import exported
+from keras_bert.server import exported, text_embeddings, vector_clients
+from keras_bert.server.errors import ServingError
+from keras_bert.server.model import Model
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 from ..runtimes.test_engines import CLASSES, ID, VECTORS, sigmoid, softmax, tokenizer, unit
-from ..support.messages import assert_names
+from ..support.messages import assert_names, error_names
 from .servers import HANGS, Thread, error, post, tei_error
 
 TABLE = np.random.default_rng(1).normal(size=(len(ID), 32)).astype(np.float32)
@@ -304,3 +306,34 @@ def test_requests_of_text_embeddings_inference_that_are_wrong(server, name, path
     status, found, message = tei_error(post(server, f"{NAMES[name]}/{path}", body))
     assert (status, found) == (CODES[kind], kind)
     assert_names(message, *words)
+
+
+PROMPTS = {"prompts": {"query": "you ask: ", "": ""}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "expected"),
+    [
+        (PROMPTS, None, ""),
+        (PROMPTS, "query", "you ask: "),
+        (PROMPTS | {"default_prompt": "query"}, "query", ""),
+        (PROMPTS | {"default_prompt": "query"}, "", ["prompt_name", "query", "default_prompt=''"]),
+        (PROMPTS | {"include_prompt": False}, "query", ["prompt_name", "none", "default_prompt='query'"]),
+        (PROMPTS, "story", ["story", "query"]),
+        ({"prompts": None}, "story", ["story", "no prompts"]),
+    ],
+)
+def test_a_prompt_is_put_before_texts_if_the_export_puts_none(settings, name, expected):
+    model = Model()
+    model.reading = Reading(settings, None, None)
+    if isinstance(expected, str):
+        assert text_embeddings._prompt(model, name) == expected
+    else:
+        with error_names(ServingError, *expected):
+            text_embeddings._prompt(model, name)
+
+
+def test_answers_that_json_cannot_hold_are_errors():
+    for value in (np.nan, np.inf):
+        with error_names(ServingError, "text 1", "not finite"):
+            vector_clients.finite(np.array([[1.0], [value]]))
