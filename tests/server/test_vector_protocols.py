@@ -18,6 +18,7 @@ from ..runtimes.test_engines import CLASSES, ID, VECTORS, sigmoid, softmax, toke
 from ..support.messages import assert_names, error_names
 from .servers import HANGS, Thread, error, post, tei_error
 
+pytestmark = pytest.mark.timing
 TABLE = np.random.default_rng(1).normal(size=(len(ID), 32)).astype(np.float32)
 LONGEST = 24
 
