@@ -39,29 +39,33 @@ LOSSES = {
     "vector_mse": Loss("sentence_losses.VectorMSELoss"),
 }
 
-# Learner -> the form of its data -> the loss by default, the first that fits. A form with the word "pairs" is of rows
-# with two texts, with "scores" of rows with a better model's scores. Classes and numbers have Keras's losses.
+# Learner -> its losses by default, of which the first holds whose needs are met: rows of two texts ("pair"), a better
+# model's "scores"; and how help says these needs. Classes and numbers have Keras's losses.
 _DEFAULTS = {
-    "rankings": {"for pairs": "binary_cross_entropy", "for lists with scores": "margin_mse", "": "lambda"},
-    "vectors": {
-        "for pairs with scores": "cosent",
-        "for more texts with scores": "margin_mse",
-        "": "multiple_negatives_ranking",
-    },
-    "token_vectors": {"with scores": "distill_kl_div", "": "multiple_negatives_ranking"},
+    "rankings": (
+        ("binary_cross_entropy", {"pair"}, "for pairs"),
+        ("margin_mse", {"scores"}, "for lists with scores"),
+        ("lambda", set(), ""),
+    ),
+    "vectors": (
+        ("cosent", {"pair", "scores"}, "for pairs with scores"),
+        ("margin_mse", {"scores"}, "for more texts with scores"),
+        ("multiple_negatives_ranking", set(), ""),
+    ),
+    "token_vectors": (("distill_kl_div", {"scores"}, "with scores"), ("multiple_negatives_ranking", set(), "")),
 }
 
 
 def default_loss(learner: str, is_pair: bool = False, has_scores: bool = False) -> str:
     """Names the loss that a learner has by default."""
-    fits = {"pairs": is_pair, "scores": has_scores}
-    return next(loss for form, loss in _DEFAULTS[learner].items() if all(fits.get(word, True) for word in form.split()))
+    given = {need for need, is_given in {"pair": is_pair, "scores": has_scores}.items() if is_given}
+    return next(loss for loss, needs, _ in _DEFAULTS[learner] if needs <= given)
 
 
 def loss_help(learner: str) -> str:
     """Says what the loss is by default, for the help of commands."""
-    *forms, other = (f"{loss} {form}" for form, loss in _DEFAULTS[learner].items())
-    return f"The loss. By default {', '.join(forms)}, else {other.strip()}"
+    *others, (last, _, _) = _DEFAULTS[learner]
+    return f"The loss. By default {', '.join(f'{loss} {form}' for loss, _, form in others)}, else {last}"
 
 
 def losses_of(*learners: str) -> tuple[str, ...]:
