@@ -24,6 +24,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     combining_class,
     ends_in_comma,
     read_pieces,
+    special_tokens_of,
     tokens_in_no_text,
 )
 from keras_bert.text.pairs import PairFormat
@@ -66,11 +67,13 @@ class SentencePieceTokenizer(Tokenizer):
       `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
       `3 3333 3333`, the choice is that of the library up to version 0.2.1, which compares a candidate's sum in float64
       with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
+    - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens, and all special
+      tokens are the unknown one.
 
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
             contains the bytes.
-        family: "albert", "albert-transformers", "xlm-roberta", "camembert" or "deberta-v2".
+        family: "albert", "albert-transformers", "xlm-roberta", "camembert", "deberta-v2" or "unigram".
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
@@ -111,7 +114,7 @@ class SentencePieceTokenizer(Tokenizer):
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
         self.family = family
         usage = FAMILIES[family]
-        self.pair_format = PairFormat(usage.separators, usage.second_type_id)
+        self.pair_format = PairFormat(usage.separators, usage.second_type_id, packing=usage.packing)
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
         self.model, pieces, vocabulary = read_pieces(model_file, family)
@@ -122,9 +125,10 @@ class SentencePieceTokenizer(Tokenizer):
             raise ValueError(f"TensorFlow Text cannot read the SentencePiece model: {error.message:.200}") from None
         model_tokens = [each.piece for each in pieces]
         vocabulary += [token for token in dict.fromkeys(more_special_tokens) if token not in vocabulary]
-        special = {*usage.special_tokens.values(), *more_special_tokens}
+        special_tokens = special_tokens_of(pieces, family)
+        special = {*special_tokens.values(), *more_special_tokens}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
-        super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
+        super().__init__(vocabulary, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
         in_no_text = tokens_in_no_text(pieces, family)
         self.special_ids |= {i for i, token in enumerate(vocabulary) if token in in_no_text}
 
@@ -132,7 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
         if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
         ids = np.arange(len(model_tokens), dtype=np.int32) - usage.skipped + len(usage.first)
-        ids[model_tokens.index(usage.special_tokens["unk_token"])] = self.unk_token_id
+        ids[model_tokens.index(special_tokens["unk_token"])] = self.unk_token_id
         ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._model_ids_to_ids = tf.constant(ids)

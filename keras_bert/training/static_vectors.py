@@ -12,9 +12,10 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.tokenizers import unigram
 from keras_bert.progress import progress_bar
 from keras_bert.tasks.sentence import BertSentenceEncoder
-from keras_bert.text import BertPreprocessor, SentencePieceTokenizer
+from keras_bert.text import BertPreprocessor, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.text.tokenizer import Tokenizer
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -35,7 +36,7 @@ def static_of(
     Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings".
 
     Args:
-        teacher: a sentence encoder, whose tokenizer is WordPiece or byte pairs.
+        teacher: a sentence encoder, whose tokenizer is WordPiece, byte pairs or SentencePiece of type Unigram.
         size: the number of values of a vector; at most the teacher's.
         sif: the constant of the weights, above 0; None: all tokens have the weight 1.
         progress: see `fine_tune`.
@@ -44,7 +45,7 @@ def static_of(
         The student, whose vectors have length 1. `save_preset` writes it for model2vec and sentence-transformers, too.
 
     Raises:
-        ValueError: the size or the constant is out of range, or the tokenizer is SentencePiece.
+        ValueError: the size or the constant is out of range, or no static model can have the teacher's tokenizer.
 
     Example:
         >>> teacher = BertSentenceEncoder.from_preset("bert-books")
@@ -71,15 +72,17 @@ def static_of(
 
 def _tokenizer_of(tokenizer: Tokenizer) -> tuple[Tokenizer, Sequence[int]]:
     """Makes a tokenizer without the tokens that no text has, and lists the ids of its tokens in the old one."""
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        raise ValueError("the teacher's tokenizer is SentencePiece; choose a teacher with WordPiece or byte pairs")
     dropped = tokenizer.special_ids - {tokenizer.unk_token_id, tokenizer.pad_token_id}
-    dropped |= {index for index, token in enumerate(tokenizer.vocabulary) if _UNUSED.fullmatch(token)}
+    unused = {token for token in tokenizer.vocabulary if _UNUSED.fullmatch(token)}
+    dropped |= {*map(tokenizer.vocabulary.index, unused.difference(tokenizer.get_config().get("added_tokens", ())))}
     ids = [index for index in range(tokenizer.vocabulary_size) if index not in dropped]
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return SentencePieceTokenizer(**unigram.static_arguments(tokenizer.tokenizer_json(), ids)), ids
     unknown = tokenizer.special_tokens["unk_token"]
     changes: dict[str, Any] = dict.fromkeys(("cls_token", "sep_token", "mask_token"), unknown)
     changes |= {"vocabulary": [tokenizer.vocabulary[index] for index in ids], "more_special_tokens": []}
-    return type(tokenizer).from_config({**tokenizer.get_config(), **changes, "packing": "known"}), ids
+    packing = "known" if isinstance(tokenizer, WordPieceTokenizer) else "plain"
+    return type(tokenizer).from_config({**tokenizer.get_config(), **changes, "packing": packing}), ids
 
 
 def _encode_tokens(teacher: BertSentenceEncoder, ids: Sequence[int], progress: bool | None) -> np.ndarray:

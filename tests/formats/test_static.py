@@ -4,6 +4,7 @@ model2vec itself is compared with where it is installed.
 """
 
 import json
+import re
 
 import keras
 import numpy as np
@@ -14,12 +15,16 @@ from safetensors.numpy import save_file
 from keras_bert import BertConfig, BertEncoder, BertSentenceEncoder, runtimes
 from keras_bert.convert import convert
 from keras_bert.formats import read_config
+from keras_bert.formats.tokenizers.unigram import json_of_model
 from keras_bert.saved_model import export_serving
 from keras_bert.text import load_tokenizer
+from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
-from ..support import small
+from ..support import small, tokenization
 from ..support.messages import error_names
 from ..support.precisions import needs_bfloat16
+from ..support.reference import bytepair
+from ..support.tokenization import UNIGRAM_TEXTS, UNLIKE
 
 SIZE, LONGEST = 12, 40
 TOKENS = [token for token in small.VOCABULARY if token not in ("[CLS]", "[SEP]", "[MASK]")]
@@ -114,6 +119,100 @@ def test_model2vec_itself(stored, tmp_path):
     close(model.encode(TEXTS), expected)
     model.save_preset(tmp_path / "ours")
     close(library.from_pretrained(tmp_path / "ours").encode(TEXTS), expected)
+
+
+# -- Tokenizers of other types, beside the library `tokenizers`, which reads the same file.
+
+
+def without_special_tokens(content):
+    """The file as model2vec writes it: without the tokens that no text has, but the unknown one and padding."""
+    vocabulary = [token for token in content["model"]["vocab"] if token[0] not in ("<s>", "</s>", "<mask>")]
+    ids = {token: index for index, (token, _) in enumerate(vocabulary)}
+    added = [{**each, "id": ids[each["content"]]} for each in content["added_tokens"] if each["content"] in ids]
+    model = {**content["model"], "vocab": vocabulary, "unk_id": ids["<unk>"]}
+    return {**content, "added_tokens": added, "post_processor": None, "model": model}
+
+
+def with_metaspace_alone(content):
+    """The file as transformers 4 wrote it; with a step in a sequence of its own, and a token after the vocabulary."""
+    first, last = content["normalizer"]["normalizers"], {"type": "Strip", "strip_left": False, "strip_right": True}
+    spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}
+    steps = [{"type": "Sequence", "normalizers": first}, last, spaces]
+    (*_, metaspace) = content["pre_tokenizer"]["pretokenizers"]
+    new = {**content["added_tokens"][0], "id": len(content["model"]["vocab"]), "content": "<new>"}
+    content = {**content, "normalizer": {"type": "Sequence", "normalizers": steps}, "pre_tokenizer": metaspace}
+    return {**content, "added_tokens": [*content["added_tokens"], new]}
+
+
+def unigram(change=lambda content: content, family="xlm-roberta"):
+    model = {"xlm-roberta": tokenization.train_xlm_roberta, "deberta-v2": tokenization.train_deberta}[family]()
+    return change(json_of_model(model, family, False, False))
+
+
+def byte_pairs():
+    """The file as model2vec writes it, without special tokens: no token is unknown, not even the first."""
+    merges = bytepair.train(small.TEXTS, 50)
+    content = small.byte_pairs(merges, add_prefix_space=True).tokenizer_json()
+    tokens = [token for token in content["model"]["vocab"] if not token.startswith("<") or token == "<"]
+    model = {**content["model"], "vocab": {token: index for index, token in enumerate(["Ġ", *{*tokens} - {"Ġ"}])}}
+    return {**content, "added_tokens": [], "post_processor": None, "model": model}
+
+
+TOKENIZERS = {
+    "unigram": unigram,
+    "without special tokens": lambda: unigram(without_special_tokens),
+    "metaspace alone": lambda: unigram(with_metaspace_alone),
+    "bytes": lambda: unigram(family="deberta-v2"),
+    "byte pairs": byte_pairs,
+}
+# The libraries also find special tokens in texts, and models that were trained here lack U+0000.
+_OTHERS = re.compile(rf"{UNLIKE.pattern}|<s>|\[CLS\]|\0")
+HOSTILE = [text for text in [*TEXTS[:-1], *UNIGRAM_TEXTS, "good " * 150] if not _OTHERS.search(text)]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("family", ["model2vec", "static_embedding"])
+def test_other_tokenizers(kind, family, tmp_path):
+    library = pytest.importorskip("tokenizers").Tokenizer.from_str(json.dumps(TOKENIZERS[kind]()))
+    vectors = np.random.default_rng(0).normal(size=(library.get_vocab_size(), SIZE)).astype(np.float32)
+    name = {"model2vec": "embeddings", "static_embedding": "embedding.weight"}[family]
+    write(tmp_path, {name: vectors}, max_length=None)
+    library.save(str(tmp_path / "tokenizer.json"))
+    model = BertSentenceEncoder.from_preset(tmp_path)
+    ids = [library.encode(text, add_special_tokens=False).ids for text in HOSTILE]
+    assert model.preprocessor.tokenizer.tokenize(HOSTILE).to_list() == ids
+    expected = np.array([vectors[row].mean(axis=0, dtype=np.float64) if row else np.zeros(SIZE) for row in ids])
+    np.testing.assert_allclose(model.encode(HOSTILE), expected, rtol=0, atol=1e-5)
+    model.save_preset(tmp_path / "ours")
+    again = BertSentenceEncoder.from_preset(tmp_path / "ours")
+    assert small.same(again, model)
+    outputs = tf.saved_model.load(export_serving(again, tmp_path / "out")).signatures["serving_default"](
+        tf.constant(HOSTILE)
+    )
+    np.testing.assert_allclose(outputs["embedding"], expected, rtol=0, atol=1e-5)
+    assert ArrayPreprocessor.from_preset(tmp_path / "ours").tokenize(HOSTILE) == ids
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    np.testing.assert_allclose(theirs.encode(HOSTILE), expected, rtol=0, atol=1e-4)  # it sums in float32
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "words"),
+    [
+        ("model", {"unk_id": 6}, ["unk_id is 6", "added_tokens", "special"]),
+        ("model", {"unk_id": None}, ["unk_id is None"]),
+        ("model", {"byte_fallback": True}, ["byte_fallback", "True", "False"]),
+        ("normalizer", {"normalizers": []}, ["Precompiled"]),
+        ("pre_tokenizer", {"type": "Metaspace", "replacement": "▁"}, ["white space", "WhitespaceSplit"]),
+        ("pre_tokenizer", {"pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Digits"}]}, ["Digits"]),
+    ],
+)
+def test_unigram_that_cannot_be(part, values, words, tmp_path):
+    write(tmp_path, {"embeddings": table()})
+    content = unigram()
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**content, part: {**content[part], **values}}))
+    with error_names(ValueError, tmp_path / "tokenizer.json", *words):
+        load_tokenizer(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -216,9 +315,9 @@ def test_what_has_no_place_is_refused(static, tmp_path):
         BertConfig(num_layers=0)
     write(tmp_path, {"embeddings": table()})
     content = json.loads((tmp_path / "tokenizer.json").read_text())
-    content["model"] = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0]]}
+    content["model"]["type"] = "WordLevel"
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with error_names(ValueError, tmp_path / "tokenizer.json", "Unigram", "WordPiece, BPE"):
+    with error_names(ValueError, tmp_path / "tokenizer.json", "WordLevel", "WordPiece, BPE, Unigram"):
         load_tokenizer(tmp_path)
 
 

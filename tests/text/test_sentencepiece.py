@@ -233,7 +233,7 @@ def test_tokenizer_json_says_what_the_model_says(options):
     model = trained(**options)
     theirs = library.SentencePieceProcessor(model_proto=model)
     whole = json_of_model(model, "xlm-roberta", lowercase=False, strip_accents=False)
-    text_only, vocabulary, others = json_for_texts({"model_file": model, "family": "xlm-roberta"}, False)
+    text_only, vocabulary, _, others = json_for_texts({"model_file": model, "family": "xlm-roberta"}, False)
     assert vocabulary[1] in others
     for content, texts in ((whole, OPTION_TEXTS), (text_only, OPTION_TEXTS + SPELLED)):
         found = read(json.dumps(content)).encode_batch(texts, add_special_tokens=False)

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.text import BertPreprocessor, SentencePieceTokenizer
 from keras_bert.training import fine_tune, static_of
 
-from ..support import small
+from ..support import small, tokenization
 from ..support.messages import error_names
+from ..support.reference import bytepair
 
 DROPPED = ("[CLS]", "[SEP]", "[MASK]")
 
@@ -33,6 +35,40 @@ def test_vectors_of_tokens(teacher, size, sif):
     assert student.preprocessor.tokenizer.vocabulary == tokens
     (found,) = student.encoder.embeddings.word_embeddings.get_weights()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-4 * np.abs(expected).max() ** 2)
+
+
+TOKENIZERS = {
+    "xlm-roberta": lambda: SentencePieceTokenizer(tokenization.train_xlm_roberta(), "xlm-roberta"),
+    "albert": lambda: SentencePieceTokenizer(tokenization.train_albert(), "albert", lowercase=False),
+    "deberta-v2": lambda: SentencePieceTokenizer(tokenization.train_deberta(), "deberta-v2"),
+    "roberta": lambda: small.byte_pairs(bytepair.train(small.TEXTS, 50)),
+    "modernbert": lambda: small.modern_byte_pairs(bytepair.train(small.TEXTS, 50)),
+}
+
+
+def with_tokenizer(tokenizer):
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=None)
+    return BertSentenceEncoder(small.encoder(num_layers=1, vocab_size=tokenizer.vocabulary_size), preprocessor)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_other_tokenizers(kind, tmp_path):
+    tokenizer, texts = TOKENIZERS[kind](), [*small.TEXTS, "", "🙂 Ünknown", "x" * 300]
+    student = static_of(with_tokenizer(tokenizer), 8, progress=False)
+    found = student.preprocessor.tokenizer
+    rows, expected = ([[each.vocabulary[i] for i in row] for row in each.tokenize(texts).to_list()]
+                      for each in (found, tokenizer))  # fmt: skip
+    assert rows == expected
+    special = tokenizer.special_ids - {tokenizer.unk_token_id, tokenizer.pad_token_id}
+    assert found.vocabulary == [each for i, each in enumerate(tokenizer.vocabulary) if i not in special]
+    student.save_preset(tmp_path)
+    np.testing.assert_array_equal(BertSentenceEncoder.from_preset(tmp_path).encode(texts), student.encode(texts))
+
+
+def test_a_teacher_whose_tokenizer_no_file_expresses():
+    teacher = with_tokenizer(SentencePieceTokenizer(tokenization.train_albert(), "albert-transformers"))
+    with error_names(ValueError, "teacher's tokenizer", "normalizer", "Replace", "choose a teacher"):
+        static_of(teacher, 8)
 
 
 @pytest.mark.slow

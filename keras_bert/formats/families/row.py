@@ -97,7 +97,7 @@ class SentencePieceFamily:
     model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
     transformers_class: str  # the tokenizer's class in transformers
     model_inputs: tuple[str, ...]  # the outputs of that class, in its usual order
-    special_tokens: dict[str, str]
+    special_tokens: dict[str, str]  # none: all are the model's unknown token
     separators: int  # between the texts of a pair
     second_type_id: int  # of the second text of a pair
     lowercase: bool = False  # default of the tokenizer's argument
@@ -113,6 +113,7 @@ class SentencePieceFamily:
     # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
     # each user-defined symbol of the model, such as `-`.
     as_transformers: bool = False
+    packing: str = "special"  # one of `choices.PACKINGS`
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from keras_bert.formats.families.row import EVERYWHERE, Family, Row
+from keras_bert.formats.families.row import EVERYWHERE, Family, Row, SentencePieceFamily
 
 _ROW = Row(
     classes="Static",
@@ -24,6 +24,7 @@ _ROW = Row(
     block={},
     endings={"embeddings": ""},
 )
+_PIECES = SentencePieceFamily(None, "", ("input_ids", "attention_mask"), {}, 0, 0, as_any_class=True, packing="plain")
 # model2vec leaves unknown tokens out of the mean; the module StaticEmbedding of sentence-transformers does not.
-MODEL2VEC = Family(_ROW, packing="known")
+MODEL2VEC = Family(_ROW, packing="known", sentencepiece={"unigram": _PIECES})
 STATIC_EMBEDDING = Family(replace(_ROW, embeddings={"embeddings/word": "embedding.weight"}), packing="plain")

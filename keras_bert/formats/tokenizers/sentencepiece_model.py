@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 from keras_bert import files
 from keras_bert.formats import families
+from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 
 # The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
 # is an integer here, because an enumeration, as in that file, would hide unknown numbers.
@@ -29,6 +30,7 @@ _SCHEMA = """
       name: "TrainerSpec"
       field { name: "model_type" number: 3 type: TYPE_INT32 default_value: "1" }
       field { name: "treat_whitespace_as_suffix" number: 24 type: TYPE_BOOL }
+      field { name: "byte_fallback" number: 35 type: TYPE_BOOL }
     }
     message_type {
       name: "NormalizerSpec"
@@ -145,6 +147,7 @@ def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> 
     proto = ModelProto(trainer_spec={"model_type": UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})
     for text, score, kind in pieces:
         proto.pieces.add(piece=text, score=score, type=kind)
+        proto.trainer_spec.byte_fallback |= kind == BYTE
     return proto.SerializeToString()
 
 
@@ -190,12 +193,19 @@ def vocabulary_of(pieces: Sequence[Piece], family: str, source: str) -> list[str
     """Lists the vocabulary of a family's model. Raises ValueError if the model is not of this family."""
     usage, tokens = FAMILIES[family], [each.piece for each in pieces]
     vocabulary = [*usage.first, *tokens[usage.skipped :], *usage.last]
-    for name, token in usage.special_tokens.items():
+    special_tokens = special_tokens_of(pieces, family)
+    for name, token in special_tokens.items():
         if token not in vocabulary:
             raise ValueError(f"{source} has no {token}, the {name} of {family}; pass the family of this model")
-    if (unknown := usage.special_tokens["unk_token"]) not in tokens:
+    if (unknown := special_tokens["unk_token"]) not in tokens:
         raise ValueError(f"{source} has no {unknown} for unknown text")
     return vocabulary
+
+
+def special_tokens_of(pieces: Sequence[Piece], family: str) -> dict[str, str]:
+    """Names the special tokens of a family's model: argument of a tokenizer -> token."""
+    unknown = next(each.piece for each in pieces if each.type == UNKNOWN)
+    return FAMILIES[family].special_tokens or dict.fromkeys(TOKENS, unknown)
 
 
 def tokens_in_no_text(pieces: Sequence[Piece], family: str) -> set[str]:

@@ -158,13 +158,15 @@ class TokenizerFiles:
     @property
     def packing(self) -> str:
         """How the family packs texts into rows, one of `PACKINGS`."""
-        return FAMILIES[self.model_type].packing if self.model_type in FAMILIES else "special"
+        packing = FAMILIES[self.model_type].packing if self.model_type in FAMILIES else "special"
+        # model2vec leaves out the token that the file names as unknown. Unigram's and most of byte pairs name none.
+        return "plain" if packing == "known" and not self.tokenizer_json["model"].get("unk_token") else packing
 
     @property
     def kind(self) -> str:
         """The type of the tokenizer, one of `TYPES`, by the names of files or by `tokenizer.json`."""
         if self.packing != "special":  # static vectors
-            return self.check_type("WordPiece", "BPE")
+            return self.check_type("WordPiece", "BPE", "Unigram")
         path = files.find(self.directory, *TYPES, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
         return TYPES.get(path.name) or self.check_type(*dict.fromkeys(reversed(TYPES.values())))
 

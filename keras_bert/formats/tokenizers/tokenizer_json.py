@@ -130,7 +130,9 @@ def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
     """Lists the steps of a normalizer or a pre-tokenizer: a sequence under `key`, a single step, or null."""
     if value is None:
         return []
-    return value.get(key) or [] if value["type"] == "Sequence" else [value]
+    if value["type"] != "Sequence":
+        return [value]
+    return [step for each in value.get(key) or [] for step in steps_of(each, key)]
 
 
 def types_of(steps: Iterable[dict[str, Any]]) -> str | None:

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import operator
 import re
 import reprlib
 import struct
@@ -35,6 +36,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     ends_in_comma,
     read_model,
     read_pieces,
+    special_tokens_of,
     tokens_in_no_text,
     unigram_model,
 )
@@ -56,6 +58,7 @@ from keras_bert.formats.tokenizers.tokenizer_json import (
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 _QUOTES = ("``", "''")  # which transformers replaces by " for ALBERT
 _SPACE_PATTERNS = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}|[\n\r\t]"})  # replaced as SentencePiece does by itself
+_WORDS, _ID = {"type": "WhitespaceSplit"}, operator.itemgetter("id")
 _SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
 _UNUSED_NAMES = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # "added" in some files
 _SHAPE = {
@@ -69,6 +72,10 @@ _SHAPE = {
 def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     """Reads `SentencePieceTokenizer`'s arguments. Raises FileNotFoundError; ValueError if files differ."""
     path, config_path = files.find(preset_files.directory, *TYPES, ALL_IN_ONE), preset_files.directory / CONFIG
+    if preset_files.packing != "special":  # static vectors
+        preset_files.settings({})
+        preset_files.check_keys()
+        return arguments_of_file(preset_files.tokenizer_json_path, preset_files.tokenizer_json, is_static=True)
     family_by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
     class_name = config.pop("tokenizer_class", "").removesuffix("Fast")
@@ -79,7 +86,7 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         raise ValueError(f"{config_path} asks for {class_name}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
         preset_files.check_type("Unigram")
-        arguments = _arguments_of_file(path, preset_files.tokenizer_json)
+        arguments = arguments_of_file(path, preset_files.tokenizer_json)
     else:
         # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` or the first tokens
         # in `tokenizer.json` decide.
@@ -119,15 +126,17 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     """Writes the files of a `get_config()`; warns if no `tokenizer.json` can express it. Raises FileExistsError."""
     usage = FAMILIES[arguments["family"]]
     model, contents, as_any_class = base64.b64decode(arguments["model_file"]), {}, usage.as_any_class
+    proto = read_model(model)
+    special_tokens = special_tokens_of(proto.pieces, arguments["family"])
     try:
         contents[ALL_IN_ONE] = files.to_json(tokenizer_json(arguments))
-        as_any_class |= not _has_usual_options(read_model(model))  # their other classes know no options
+        as_any_class |= not _has_usual_options(proto)  # their other classes know no options
     except ValueError as error:
         warnings.warn(f"{error}, so none is written, and transformers gives other ids", stacklevel=3)
     config = {
         "tokenizer_class": ANY_CLASS if as_any_class else usage.transformers_class,
-        **usage.special_tokens,
-        "mask_token": mask_with_space(usage.special_tokens["mask_token"]),
+        **special_tokens,
+        "mask_token": mask_with_space(special_tokens["mask_token"]),
         "model_input_names": usage.model_inputs,
     }
     if usage.transformers_class == "AlbertTokenizer":
@@ -155,8 +164,8 @@ def json_of_model(
     """Makes a `tokenizer.json` with a serialized model's ids. Raises ValueError for an option that none can have."""
     # `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
     # `.`, as words, and knows few of SentencePiece's options.
-    usage = FAMILIES[family]
-    tokens, proto = usage.special_tokens, read_model(model)
+    usage, proto = FAMILIES[family], read_model(model)
+    tokens = special_tokens_of(proto.pieces, family)
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
     most = max((each.score for each in proto.pieces if each.type == NORMAL), default=0.0)
     for each in proto.pieces[usage.skipped :]:
@@ -196,6 +205,8 @@ def json_of_model(
     ids = {token: index for index, token in enumerate(dict.fromkeys([*ids, *more_special_tokens]))}
     cls, sep = ((tokens[name], ids[tokens[name]]) for name in ("cls_token", "sep_token"))
     special = {*tokens.values(), *more_special_tokens} - symbols
+    if not usage.special_tokens:
+        special |= tokens_in_no_text(proto.pieces, family)
     return {
         "version": "1.0",
         "truncation": None,
@@ -205,7 +216,7 @@ def json_of_model(
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": pre_tokenizer,
-        "post_processor": template(cls, sep, usage.separators, usage.second_type_id),
+        "post_processor": template(cls, sep, usage.separators, usage.second_type_id) if usage.special_tokens else None,
         "decoder": metaspace,
         "model": {**sub_model, "byte_fallback": byte_fallback},
     }
@@ -278,14 +289,15 @@ def _merges_of(proto: Model) -> list[list[str]]:
 
 def json_for_texts(
     arguments: dict[str, Any], special_tokens_in_text: bool
-) -> tuple[dict[str, Any], list[str], list[str]]:
+) -> tuple[dict[str, Any], list[str], dict[str, str], list[str]]:
     """Makes a `tokenizer.json`, from what `read_files` returns, that finds no tokens by their names in texts."""
-    # With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, and the tokens that no text
-    # has, beside the family's special tokens. Raises as `read_pieces` and `json_of_model`.
+    # With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, the special tokens by their
+    # names, and the other tokens that no text has. Raises as `read_pieces` and `json_of_model`.
     family = arguments["family"]
     usage, more = FAMILIES[family], arguments.get("more_special_tokens", ())
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
     model, pieces, vocabulary = read_pieces(arguments["model_file"], family)
+    special_tokens = special_tokens_of(pieces, family)
     content = json_of_model(model, family, **settings, more_special_tokens=more)
     steps = [{"type": "Replace", "pattern": {"String": "\0"}, "content": NO_NUL}, *content["normalizer"]["normalizers"]]
     if settings["strip_accents"] and not usage.as_transformers:  # what transformers leaves out of ALBERT's preparation
@@ -296,7 +308,7 @@ def json_for_texts(
     if content["model"]["type"] == "Unigram":  # merges make none of these tokens
         # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
         of_texts = {each.piece for each in pieces if each.type in (NORMAL, USER_DEFINED, BYTE)}
-        special = {*usage.special_tokens.values()}
+        special = {*special_tokens.values()}
         of_texts = of_texts | special if special_tokens_in_text else of_texts - special
         names = {token: token if token in of_texts else f" {token}" for token, _ in content["model"]["vocab"]}
         content["model"]["vocab"] = [(names[token], score) for token, score in content["model"]["vocab"]]
@@ -315,20 +327,22 @@ def json_for_texts(
     in_no_text = tokens_in_no_text(pieces, family)
     vocabulary += [token for token in dict.fromkeys(more) if token not in vocabulary]
     others = [*more, *(token for token in vocabulary if token in in_no_text)]
-    return {**content, "added_tokens": added}, vocabulary, others
+    return {**content, "added_tokens": added}, vocabulary, special_tokens, others
 
 
 # -- A `tokenizer.json`, alone or beside a model, must have the values that `json_of_model` gives it.
 
 
-def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+def arguments_of_file(path: Path, content: dict[str, Any], is_static: bool = False) -> dict[str, Any]:
     """Reads a `tokenizer.json` alone, rebuilding its model. Raises ValueError for a setting that no model has."""
     if (arguments := keras_hub.tokenizer_arguments(path, content)) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)
+    if is_static:
+        content = _without_specials(path, content)
     steps = _read_normalizers(path, content)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
-    family = _find_family(path, vocabulary)
+    family = _find_family(path, vocabulary, is_static)
     content = _without_markers(content, {*vocabulary})
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
@@ -352,6 +366,23 @@ def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     return {"model_file": model, **arguments}
 
 
+def static_arguments(content: dict[str, Any], ids: Sequence[int]) -> dict[str, Any]:
+    """Makes the arguments of a tokenizer with only the tokens `ids` of a `tokenizer.json`, for static vectors."""
+    # Raises ValueError if the family "unigram" lacks one of its settings.
+    model, places = content["model"], {index: place for place, index in enumerate(ids)}
+    try:
+        if model["type"] != "Unigram":
+            raise ValueError(f"the teacher's tokenizer is of type {model['type']}, not Unigram")
+        vocabulary = [[*model["vocab"][index]] for index in ids]
+        added = [{**each, "id": places[each["id"]]} for each in content["added_tokens"] if each["id"] in places]
+        model = {**model, "vocab": vocabulary, "unk_id": places[model["unk_id"]]}
+        return arguments_of_file(
+            Path("the teacher's tokenizer"), {**content, "model": model, "added_tokens": added}, is_static=True
+        )
+    except ValueError as error:
+        raise ValueError(f"{error}; choose a teacher with another tokenizer") from None
+
+
 def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError unless a `tokenizer.json` gives the ids of the model beside it. Returns the arguments."""
     # ALBERT's file by transformers gives others than Google's code, and is obeyed: it is read as if it were alone.
@@ -362,7 +393,7 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
     patterns = [step.get("pattern") for step in _read_normalizers(path, content)]
     # Only transformers replaces quotes, for ALBERT.
     if usage.transformers_class == "AlbertTokenizer" and any({"String": quote} in patterns for quote in _QUOTES):
-        return _arguments_of_file(path, content)
+        return arguments_of_file(path, content)
     model, _, vocabulary = read_pieces(arguments["model_file"], family)
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
     is_usual = _has_usual_options(read_model(model))
@@ -389,6 +420,39 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
     return arguments
 
 
+def _without_specials(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Spells a `tokenizer.json` of static vectors as `json_of_model` does, in what changes no ids."""
+    vocabulary, unknown = content["model"]["vocab"], content["model"].get("unk_id")
+    plain = {"single_word": False, "rstrip": False, "normalized": False}  # special tokens are not matched in texts
+    added = sorted((each | plain if each.get("special") else each for each in content["added_tokens"]), key=_ID)
+    vocabulary = [*vocabulary, *([each["content"], 0.0] for each in added if each["id"] >= len(vocabulary))]
+    if unknown not in [each["id"] for each in added if each.get("special")] or unknown >= len(vocabulary):
+        raise ValueError(
+            f"{path}: its unk_id is {unknown}, which is the id of no special token; set model.unk_id to that of the "
+            "unknown token, and list this token among the added_tokens, with special: true"
+        )
+    spaces = [step for step in _read_normalizers(path, content) if step.get("content") in (" ", SPACE)]
+    spaces = [step for step in spaces if step.get("pattern") in _SPACE_PATTERNS]
+    ends = [step for step in _read_normalizers(path, content) if step["type"] == "Strip"]
+    words = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    if words[:1] != [_WORDS] and not (spaces and any(step.get("strip_right", True) for step in ends)):
+        raise ValueError(
+            f"{path}: neither its normalizer nor its pre_tokenizer leaves out white space that repeats or ends a text, "
+            f"as the tokenizer here does; begin its pre_tokenizer with {_WORDS}"
+        )
+    return {
+        **content,
+        "added_tokens": added,
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [step for step in _read_normalizers(path, content) if step not in (*spaces, *ends)],
+        },
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [_WORDS, *(step for step in words if step != _WORDS)]},
+        "post_processor": None,
+        "model": {**content["model"], "vocab": vocabulary},
+    }
+
+
 def _without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dict[str, Any]:
     """Leaves out the special tokens that the model of a `tokenizer.json` lacks; `more_special_tokens` finds them."""
     added = [each for each in content["added_tokens"] if not each.get("special") or each["content"] in vocabulary]
@@ -413,7 +477,7 @@ def _check_normalization(path: Path, content: dict[str, Any], arguments: dict[st
             )
 
 
-def _find_family(path: Path, vocabulary: Sequence[str]) -> str:
+def _find_family(path: Path, vocabulary: Sequence[str], is_static: bool) -> str:
     for token, times in Counter(vocabulary).items():
         if not token or SPACE in token.lstrip(SPACE):
             raise ValueError(f"{path} has the token {token!r}, which spans words; only SentencePiece reads it")
@@ -421,6 +485,8 @@ def _find_family(path: Path, vocabulary: Sequence[str]) -> str:
             raise ValueError(f"{path} has the token {token!r} twice")
     if SPACE not in vocabulary:
         raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
+    if is_static:
+        return "unigram"
     for family in ("albert-transformers", "xlm-roberta", "camembert"):
         usage = FAMILIES[family]
         ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
@@ -434,12 +500,13 @@ def _find_family(path: Path, vocabulary: Sequence[str]) -> str:
 
 
 def _rebuild_model(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
-    usage = FAMILIES[family]
-    unknown = usage.special_tokens["unk_token"]
+    usage, vocabulary = FAMILIES[family], content["model"]["vocab"]
     added = [token["content"] for token in content["added_tokens"]]
+    unknown = usage.special_tokens.get("unk_token") or vocabulary[content["model"]["unk_id"]][0]
     types = dict.fromkeys(added, USER_DEFINED if usage.as_transformers else NORMAL)
-    types |= dict.fromkeys(usage.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
-    vocabulary = content["model"]["vocab"]
+    types |= dict.fromkeys(usage.special_tokens.values() or added, CONTROL) | {unknown: UNKNOWN}
+    if content["model"].get("byte_fallback"):
+        types |= {token: BYTE for token, _ in vocabulary if re.fullmatch("<0x[0-9A-F]{2}>", token)}
     model_vocabulary = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
     pieces = [(token, score, types.get(token, NORMAL)) for token, score in model_vocabulary]
     skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: usage.skipped]
