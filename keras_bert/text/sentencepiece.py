@@ -2,6 +2,7 @@
 
 import base64
 import reprlib
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     FAMILIES,
     NO_NUL,
     ODD_SPACES,
+    PUNCTUATION,
     SPACE,
     USER_DEFINED,
     combining_class,
@@ -26,6 +28,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     read_pieces,
     special_tokens_of,
     tokens_in_no_text,
+    with_padding,
 )
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
@@ -69,11 +72,13 @@ class SentencePieceTokenizer(Tokenizer):
       with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
     - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens, and all special
       tokens are the unknown one.
+    - `"model2vec"`, as model2vec 0.6 makes them: the same, with spaces around ASCII's punctuation. The span
+      of a word may begin with the sign before it.
 
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
             contains the bytes.
-        family: "albert", "albert-transformers", "xlm-roberta", "camembert", "deberta-v2" or "unigram".
+        family: "albert", "albert-transformers", "xlm-roberta", "camembert", "deberta-v2", "unigram" or "model2vec".
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
@@ -132,7 +137,10 @@ class SentencePieceTokenizer(Tokenizer):
         in_no_text = tokens_in_no_text(pieces, family)
         self.special_ids |= {i for i, token in enumerate(vocabulary) if token in in_no_text}
 
-        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
+        self._normalizer = CompatibilityNormalizer(
+            self.lowercase, self.strip_accents, usage.as_transformers, usage.pads_punctuation
+        )
+        self._model = with_padding(self.model) if usage.pads_punctuation else self.model
         if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
         ids = np.arange(len(model_tokens), dtype=np.int32) - usage.skipped + len(usage.first)
@@ -153,7 +161,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _split_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Splits string `[batch]`: the model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
-            _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
+            _ops.sentencepiece_op(model=self._model), strings, 0, 1.0, False, False, False, tf.int32
         )
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
@@ -260,6 +268,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 # ASCII, and typographic quotes and dashes that no step changes.
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f\x{2010}\x{2012}-\x{2016}\x{2018}-\x{2023}]*"
+_UNPUNCTUATED = r"[\x02-\x0a\x0c-\x1b 0-9A-Za-z]*"
 # `` and '' become " and this character, a filler of one byte that keeps byte offsets. The filler is dropped later, as
 # by SentencePiece's usual normalization.
 _SECOND_QUOTE = "\x01"
@@ -271,7 +280,8 @@ class CompatibilityNormalizer(Normalizer):
 
     `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
     white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: `` and '' become ", all marks
-    are dropped, with or without a combining class, and sigma has no final form.
+    are dropped, with or without a combining class, and sigma has no final form. `pads_punctuation` puts spaces around
+    the punctuation of ASCII.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"]))[0].numpy()[0].decode()
@@ -281,16 +291,21 @@ class CompatibilityNormalizer(Normalizer):
     lowercase: bool
     strip_accents: bool
     as_transformers: bool = False
+    pads_punctuation: bool = False
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalizes string `[batch]`, and marks rows in which no byte moves. See `BertNormalizer`."""
         strings = self._mark_quotes(strings)
         lowered = tf.strings.lower(strings) if self.lowercase else strings
-        plain = tf.strings.regex_full_match(strings, _PLAIN)
+        plain = tf.strings.regex_full_match(strings, _UNPUNCTUATED if self.pads_punctuation else _PLAIN)
         return normalize_unless(plain, lowered, rows, self._normalize), plain
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, r"\x00", NO_NUL)
+        if self.pads_punctuation:
+            for sign in ("<\u0338", "=\u0338", ">\u0338"):  # which compose to one character that is not ASCII
+                strings = tf.strings.regex_replace(strings, sign, unicodedata.normalize("NFC", sign))
+            strings = tf.strings.regex_replace(strings, PUNCTUATION.pattern, r" \0 ")
         if self.as_transformers:
             strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # two bytes, as before

@@ -5,6 +5,7 @@ model2vec itself is compared with where it is installed.
 
 import json
 import re
+import string
 
 import keras
 import numpy as np
@@ -144,6 +145,20 @@ def with_metaspace_alone(content):
     return {**content, "added_tokens": [*content["added_tokens"], new]}
 
 
+def with_spaces_around_punctuation(content):
+    """The file as model2vec 0.6 wrote it, such as that of potion-multilingual-128M, with tokens of several words."""
+    tokenizers = pytest.importorskip("tokenizers")
+    content = without_special_tokens(content)
+    for words in ("▁the▁good", "▁film▁,", "▁,▁the"):
+        content["model"]["vocab"].append([words, -4.0])
+    library = tokenizers.Tokenizer.from_str(json.dumps(content))
+    spaced = [tokenizers.normalizers.Replace(sign, f" {sign} ") for sign in string.punctuation]
+    spaces = tokenizers.normalizers.Replace(tokenizers.Regex(r"\s+"), " "), tokenizers.normalizers.Strip()
+    library.normalizer = tokenizers.normalizers.Sequence([library.normalizer, *spaced, *spaces])
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+    return json.loads(library.to_str())
+
+
 def unigram(change=lambda content: content, family="xlm-roberta"):
     model = {"xlm-roberta": tokenization.train_xlm_roberta, "deberta-v2": tokenization.train_deberta}[family]()
     return change(json_of_model(model, family, False, False))
@@ -162,12 +177,22 @@ TOKENIZERS = {
     "unigram": unigram,
     "without special tokens": lambda: unigram(without_special_tokens),
     "metaspace alone": lambda: unigram(with_metaspace_alone),
+    "spaces around punctuation": lambda: unigram(with_spaces_around_punctuation),
     "bytes": lambda: unigram(family="deberta-v2"),
     "byte pairs": byte_pairs,
 }
 # The libraries also find special tokens in texts, and models that were trained here lack U+0000.
 _OTHERS = re.compile(rf"{UNLIKE.pattern}|<s>|\[CLS\]|\0")
-HOSTILE = [text for text in [*TEXTS[:-1], *UNIGRAM_TEXTS, "good " * 150] if not _OTHERS.search(text)]
+TEXTS_WITH_SIGNS = [
+    "the good film, the film",
+    "a!?b",
+    "（ｘ） ⑴ … ＜a＞ `~^",
+    "don't.",
+    "." * 90,
+    "x_y-z&<>@",
+    "a<\u0338b=\u0338",
+]
+HOSTILE = [text for text in [*TEXTS[:-1], *UNIGRAM_TEXTS, *TEXTS_WITH_SIGNS, "good " * 150] if not _OTHERS.search(text)]
 
 
 @pytest.mark.parity

@@ -114,6 +114,7 @@ class SentencePieceFamily:
     # each user-defined symbol of the model, such as `-`.
     as_transformers: bool = False
     packing: str = "special"  # one of `choices.PACKINGS`
+    pads_punctuation: bool = False  # whether to put spaces around ASCII's punctuation; then tokens may span words
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _ROW = Row(
     endings={"embeddings": ""},
 )
 _PIECES = SentencePieceFamily(None, "", ("input_ids", "attention_mask"), {}, 0, 0, as_any_class=True, packing="plain")
+_SPACED = replace(_PIECES, pads_punctuation=True)  # as model2vec 0.6 makes them
 # model2vec leaves unknown tokens out of the mean; the module StaticEmbedding of sentence-transformers does not.
-MODEL2VEC = Family(_ROW, packing="known", sentencepiece={"unigram": _PIECES})
+MODEL2VEC = Family(_ROW, packing="known", sentencepiece={"unigram": _PIECES, "model2vec": _SPACED})
 STATIC_EMBEDDING = Family(replace(_ROW, embeddings={"embeddings/word": "embedding.weight"}), packing="plain")

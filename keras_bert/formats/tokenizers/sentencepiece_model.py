@@ -151,6 +151,24 @@ def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> 
     return proto.SerializeToString()
 
 
+def with_padding(model: bytes) -> bytes:
+    """Puts spaces around the punctuation of ASCII in what a model's table of characters puts in place of others."""
+    proto = ModelProto.FromString(model)
+    table: bytes = proto.normalizer_spec.precompiled_charsmap
+    size = int.from_bytes(table[:4], "little")
+    units, begin, places = np.frombuffer(table, "<u4", size // 4, 4).copy(), 0, np.zeros(len(table), "<u4")
+    padded = b""
+    for text in table[4 + size : -1].split(b"\0"):
+        places[begin : begin + len(text) + 1] = len(padded) + np.arange(len(text) + 1)
+        begin += len(text) + 1
+        padded += re.sub(" {2,}", " ", PUNCTUATION.sub(r" \g<0> ", text.decode())).encode() + b"\0"
+    is_value = units >> 31 == 1
+    units[is_value] = places[units[is_value] & 0x7FFFFFFF] | 1 << 31
+    proto.normalizer_spec.precompiled_charsmap = table[:4] + units.tobytes() + padded
+    return proto.SerializeToString()
+
+
+PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")  # of ASCII
 SPACE = "▁"  # in SentencePiece's tokens
 # White space in `str.split`, but not in SentencePiece's own normalization.
 ODD_SPACES = r"\x0b\x1c-\x1f"

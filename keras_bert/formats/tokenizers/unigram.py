@@ -5,6 +5,7 @@ import itertools
 import operator
 import re
 import reprlib
+import string
 import struct
 import warnings
 from collections import Counter
@@ -56,6 +57,7 @@ from keras_bert.formats.tokenizers.tokenizer_json import (
 )
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
+_SIGNS = string.punctuation  # in the order of model2vec
 _QUOTES = ("``", "''")  # which transformers replaces by " for ALBERT
 _SPACE_PATTERNS = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}|[\n\r\t]"})  # replaced as SentencePiece does by itself
 _WORDS, _ID = {"type": "WhitespaceSplit"}, operator.itemgetter("id")
@@ -189,7 +191,11 @@ def json_of_model(
     pre_tokenizer = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
     byte_fallback = any(each.type == BYTE for each in proto.pieces)
     sub_model = {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary}
-    if not _has_usual_options(proto):
+    if usage.pads_punctuation:
+        signs = ({"type": "Replace", "pattern": {"String": sign}, "content": f" {sign} "} for sign in _SIGNS)
+        steps += [*signs, _replace(r"\s+", " "), {"type": "Strip", "strip_left": True, "strip_right": True}]
+        pre_tokenizer = {**metaspace, "split": False}
+    elif not _has_usual_options(proto):
         _check_expressible(proto, usage)
         steps, pre_tokenizer = [*steps, *_spaces_of(proto)], None
         if proto.trainer_spec.model_type != UNIGRAM:
@@ -342,7 +348,8 @@ def arguments_of_file(path: Path, content: dict[str, Any], is_static: bool = Fal
         content = _without_specials(path, content)
     steps = _read_normalizers(path, content)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
-    family = _find_family(path, vocabulary, is_static)
+    is_padded = is_static and _pads_punctuation(steps)
+    family = "model2vec" if is_padded else _find_family(path, vocabulary, is_static)
     content = _without_markers(content, {*vocabulary})
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
@@ -431,26 +438,32 @@ def _without_specials(path: Path, content: dict[str, Any]) -> dict[str, Any]:
             f"{path}: its unk_id is {unknown}, which is the id of no special token; set model.unk_id to that of the "
             "unknown token, and list this token among the added_tokens, with special: true"
         )
-    spaces = [step for step in _read_normalizers(path, content) if step.get("content") in (" ", SPACE)]
-    spaces = [step for step in spaces if step.get("pattern") in _SPACE_PATTERNS]
-    ends = [step for step in _read_normalizers(path, content) if step["type"] == "Strip"]
+    steps = _read_normalizers(path, content)
     words = steps_of(content.get("pre_tokenizer"), "pretokenizers")
-    if words[:1] != [_WORDS] and not (spaces and any(step.get("strip_right", True) for step in ends)):
-        raise ValueError(
-            f"{path}: neither its normalizer nor its pre_tokenizer leaves out white space that repeats or ends a text, "
-            f"as the tokenizer here does; begin its pre_tokenizer with {_WORDS}"
-        )
+    spaces = [step for step in steps if step.get("pattern") in _SPACE_PATTERNS and step.get("content") in (" ", SPACE)]
+    if _pads_punctuation(steps):  # and then it leaves out white space
+        steps = [step for step in steps if step not in spaces or step["content"] != " "]
+    else:
+        ends = [step for step in steps if step["type"] == "Strip"]
+        if words[:1] != [_WORDS] and not (spaces and any(step.get("strip_right", True) for step in ends)):
+            raise ValueError(
+                f"{path}: neither its normalizer nor its pre_tokenizer leaves out white space that repeats or ends a "
+                f"text, as the tokenizer here does; begin its pre_tokenizer with {_WORDS}"
+            )
+        steps = [step for step in steps if step not in (*spaces, *ends)]
+        words = [_WORDS, *(step for step in words if step != _WORDS)]
     return {
         **content,
         "added_tokens": added,
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [step for step in _read_normalizers(path, content) if step not in (*spaces, *ends)],
-        },
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [_WORDS, *(step for step in words if step != _WORDS)]},
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": words},
         "post_processor": None,
         "model": {**content["model"], "vocab": vocabulary},
     }
+
+
+def _pads_punctuation(steps: Sequence[dict[str, Any]]) -> bool:
+    return any(step.get("pattern") == {"String": _SIGNS[0]} for step in steps)
 
 
 def _without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     FAMILIES,
     NO_NUL,
     ODD_SPACES,
+    PUNCTUATION,
     SPACE,
     USER_DEFINED,
     read_bytes,
     read_model,
+    with_padding,
 )
 
 # What SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
@@ -44,7 +46,8 @@ class SentencePieceSpans:
             defaults[name] if arguments.get(name) is None else arguments[name]
             for name in ("lowercase", "strip_accents")
         )
-        proto = read_model(read_bytes(arguments["model_file"])[0])
+        model, _ = read_bytes(arguments["model_file"])
+        proto = read_model(with_padding(model) if self._usage.pads_punctuation else model)
         self._normalizer = SentencePieceNormalizer(proto)
         self._normalize_character = functools.lru_cache(maxsize=4096)(self._compute_character)
         self._bytes = {each.piece for each in proto.pieces if each.type == BYTE}
@@ -103,7 +106,7 @@ class SentencePieceSpans:
         # Returns it, and for each of its characters, and its end, the character of `text` that it comes from, and where
         # the character before it ends. A character that is removed belongs to the one before it.
         marked = re.sub("``|''", f'"{_SECOND_QUOTE}', text) if self._usage.as_transformers else text
-        if _ASCII.fullmatch(marked):
+        if _ASCII.fullmatch(marked) and not self._usage.pads_punctuation:
             return marked.lower() if self._lowercase else marked, range(len(text) + 1), range(len(text) + 1)
         parts = [*map(self._normalize_character, marked)]
         prepared = "".join(parts)
@@ -117,6 +120,8 @@ class SentencePieceSpans:
     def _compute_character(self, char: str) -> str:
         if char == "\0":
             return NO_NUL
+        if self._usage.pads_punctuation and PUNCTUATION.match(char):
+            return f" {char} "
         as_transformers = self._usage.as_transformers
         if as_transformers and char in "\x85\x01":
             return "  " if char == "\x85" else ""
