@@ -70,8 +70,8 @@ class SentencePieceTokenizer(Tokenizer):
       `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
       `3 3333 3333`, the choice is that of the library up to version 0.2.1, which compares a candidate's sum in float64
       with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
-    - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens, and all special
-      tokens are the unknown one.
+    - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens: all are
+      the unknown one.
     - `"model2vec"`, as model2vec 0.6 makes them: the same, with spaces around ASCII's punctuation. The span
       of a word may begin with the sign before it.
 
@@ -86,6 +86,7 @@ class SentencePieceTokenizer(Tokenizer):
             sources.
         more_special_tokens: further special tokens, such as markers of entities, recognized only with
             `special_tokens_in_text`. Those that the model lacks are added at the end of the vocabulary.
+        packing: how texts become rows, see `WordPieceTokenizer`; default: as the family does.
 
     Attributes:
         vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -114,12 +115,13 @@ class SentencePieceTokenizer(Tokenizer):
         strip_accents: bool | None = None,
         special_tokens_in_text: bool = False,
         more_special_tokens: Sequence[str] = (),
+        packing: str | None = None,
     ):
         if family not in FAMILIES:
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
         self.family = family
         usage = FAMILIES[family]
-        self.pair_format = PairFormat(usage.separators, usage.second_type_id, packing=usage.packing)
+        self.pair_format = PairFormat(usage.separators, usage.second_type_id, packing=packing or usage.packing)
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
         self.model, pieces, vocabulary = read_pieces(model_file, family)

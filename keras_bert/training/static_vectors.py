@@ -77,7 +77,7 @@ def _tokenizer_of(tokenizer: Tokenizer) -> tuple[Tokenizer, Sequence[int]]:
     dropped |= {*map(tokenizer.vocabulary.index, unused.difference(tokenizer.get_config().get("added_tokens", ())))}
     ids = [index for index in range(tokenizer.vocabulary_size) if index not in dropped]
     if isinstance(tokenizer, SentencePieceTokenizer):
-        return SentencePieceTokenizer(**unigram.static_arguments(tokenizer.tokenizer_json(), ids)), ids
+        return SentencePieceTokenizer(**unigram.static_arguments(tokenizer.tokenizer_json(), ids), packing="known"), ids
     unknown = tokenizer.special_tokens["unk_token"]
     changes: dict[str, Any] = dict.fromkeys(("cls_token", "sep_token", "mask_token"), unknown)
     changes |= {"vocabulary": [tokenizer.vocabulary[index] for index in ids], "more_special_tokens": []}

@@ -159,8 +159,9 @@ class TokenizerFiles:
     def packing(self) -> str:
         """How the family packs texts into rows, one of `PACKINGS`."""
         packing = FAMILIES[self.model_type].packing if self.model_type in FAMILIES else "special"
-        # model2vec leaves out the token that the file names as unknown. Unigram's and most of byte pairs name none.
-        return "plain" if packing == "known" and not self.tokenizer_json["model"].get("unk_token") else packing
+        # model2vec leaves out the token that the file names as unknown. Most of byte pairs name none.
+        model = self.tokenizer_json["model"] if packing == "known" else {}
+        return "plain" if model and not model.get("unk_token") and model.get("unk_id") is None else packing
 
     @property
     def kind(self) -> str:

@@ -77,7 +77,8 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     if preset_files.packing != "special":  # static vectors
         preset_files.settings({})
         preset_files.check_keys()
-        return arguments_of_file(preset_files.tokenizer_json_path, preset_files.tokenizer_json, is_static=True)
+        arguments = arguments_of_file(preset_files.tokenizer_json_path, preset_files.tokenizer_json, is_static=True)
+        return {**arguments, "packing": preset_files.packing}
     family_by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
     class_name = config.pop("tokenizer_class", "").removesuffix("Fast")

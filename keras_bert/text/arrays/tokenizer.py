@@ -218,7 +218,9 @@ def _read_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool |
 
         arguments = unigram.read_files(preset_files)
         usage = unigram.FAMILIES[arguments["family"]]
-        pair_format = PairFormat(usage.separators, usage.second_type_id, packing=usage.packing)
+        pair_format = PairFormat(
+            usage.separators, usage.second_type_id, packing=arguments.get("packing", usage.packing)
+        )
         in_text = bool(special_tokens_in_text)
         content, vocabulary, special, others = unigram.json_for_texts(arguments, in_text)
         return ArraySentencePiece(content, vocabulary, special, others, pair_format, in_text, arguments)
