@@ -70,10 +70,10 @@ class SentencePieceTokenizer(Tokenizer):
       `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
       `3 3333 3333`, the choice is that of the library up to version 0.2.1, which compares a candidate's sum in float64
       with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
-    - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens: all are
-      the unknown one.
-    - `"model2vec"`, as model2vec 0.6 makes them: the same, with spaces around ASCII's punctuation. The span
-      of a word may begin with the sign before it.
+    - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens: all are the
+      unknown one.
+    - `"model2vec"`, as model2vec 0.6 makes them: the same, with spaces around ASCII's punctuation. The span of a
+      word may begin with the sign before it.
 
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
