@@ -134,6 +134,19 @@ def test_links_lead_to_files(path):
     assert missing == []
 
 
+def test_included_code_has_the_lines_that_pages_name():
+    """Sphinx says it, too, but not in the quick tests."""
+    lines = []
+    for path in PAGES.values():
+        for file, options in re.findall(
+            r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", path.read_text("utf-8"), re.MULTILINE
+        ):
+            code = (path.parent / file).read_text("utf-8")
+            lines += [(code, line) for line in re.findall(r'^:(?:start|end)-\w+: "?(.*?)"?$', options, re.MULTILINE)]
+    assert len(lines) > 10
+    assert [line for code, line in lines if line not in code] == []
+
+
 def test_configuration_of_tf_serving_is_what_it_reads():
     """Its own messages parse the list of models. No package here has those of the other files: their fields, of
     session_bundle_config.proto and monitoring_config.proto, are written here."""
