@@ -83,6 +83,4 @@ PROBLEM_TYPES = {
 }
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
-# Formats of checkpoints that are written, by their names in `formats/preset.py` -> as the help of commands has them.
-FORMATS = {"hugging_face": "hugging_face", "tf1": "tf1 (Google's first code)", "garden": "garden (TF Model Garden)"}
 SIGNATURES = ("transformers",)  # of exports, besides this package's own

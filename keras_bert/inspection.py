@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files, presets
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, SHARDS, WEIGHTS
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
 from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved
 from keras_bert.formats.libraries import modules, sentence_transformers
-from keras_bert.formats.preset import READERS
 from keras_bert.formats.tensorflow import old_transformers, saved_model
 from keras_bert.formats.tensorflow.bundle import open_variables
 from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
@@ -161,8 +161,9 @@ def _model(found: Inspection) -> None:
     with Preset.open(found.path) as preset:
         if not _is_pickle(preset):
             _add_model(found, preset)
-            found.what = getattr(READERS[preset.checkpoint.format], "TITLE", found.what)
-            if preset.checkpoint.format == "hugging_face":
+            row = CHECKPOINT_FORMATS[preset.checkpoint.format]
+            found.what = row.title if row.kind else found.what
+            if row.has_settings:
                 _add_task(found, preset)
             return
         _add_configuration(found, preset, preset.config)
@@ -183,7 +184,7 @@ def _is_installed(found: Inspection, module: str, package: str) -> bool:
 
 def _is_pickle(preset: Preset) -> bool:
     """Whether the only weights are PyTorch's pickle."""
-    names = [name for name in (*model_files.WEIGHTS, *model_files.SHARDS) if any(preset.directory.glob(name))]
+    names = [name for name in (*WEIGHTS, *SHARDS) if any(preset.directory.glob(name))]
     return bool(names) and all(name.startswith("pytorch_model") for name in names)
 
 
@@ -681,7 +682,7 @@ def _label_columns(by_name: dict[str, list[str]], text: str) -> list[str]:
 
 # Kind of `recognition` -> what reads more of it.
 _READERS: dict[str, Callable[[Inspection], None]] = {
-    **dict.fromkeys(("hugging_face", "sentence_transformers", "keras_hub", "checkpoint"), _model),
+    **dict.fromkeys((*recognition.CHECKPOINTS, "sentence_transformers"), _model),
     "saved_model": _saved_model,
     "versions": _versions,
     **dict.fromkeys(RUNTIMES, _export),

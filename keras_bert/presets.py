@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from keras_bert import files
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS
 from keras_bert.counted import did_you_mean
 from keras_bert.extras import import_extra
 
@@ -34,12 +35,8 @@ _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
 # The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. A pickle, such as
 # pytorch_model.bin, is left to the user.
-_HUB_FILES = [
-    *("README.md", "artifact.metadata"),
-    *("*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.weights.h5", "*.ckpt*"),
-]
-_WEIGHTS = ("*.safetensors", "*.h5", "*.ckpt*")
-_TENSORFLOW_WEIGHTS = ["tf_model*.h5"]  # fetched from a repository without others, which hold the same
+_WEIGHTS = list(dict.fromkeys(pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.fetched))
+_HUB_FILES = ["README.md", "artifact.metadata", "*.json", "*.txt", "*.model", "*.spm", *_WEIGHTS]
 
 
 def resolve(handle: str | Path) -> Path:
@@ -111,8 +108,9 @@ def _from_hugging_face_hub(repository: str) -> Path:
         )
     huggingface_hub = import_extra("huggingface_hub", "huggingface_hub", extra="hf")
     directory = Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
-    if not any(path for pattern in _WEIGHTS for path in directory.rglob(pattern)):
-        huggingface_hub.snapshot_download(repository, allow_patterns=_TENSORFLOW_WEIGHTS)
+    others = [pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.fetched_last]
+    if not any(path for pattern in (*_WEIGHTS, *others) for path in directory.rglob(pattern)):
+        huggingface_hub.snapshot_download(repository, allow_patterns=others)
     return directory
 
 

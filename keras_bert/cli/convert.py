@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.choices import FORMATS
+from keras_bert.checkpoint_table import WRITTEN
 from keras_bert.cli.options import find_preset
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
 from keras_bert.counted import counted, either
@@ -35,9 +35,9 @@ from keras_bert.data.table_formats import check_lines
 @click.option(
     "--to",
     "format",
-    default=next(iter(FORMATS)),
+    default=next(iter(WRITTEN)),
     metavar="FORMAT",
-    help=f"The format to write: {either(FORMATS.values())}.",
+    help=f"The format to write: {either(WRITTEN.values())}.",
 )
 @click.option("--check", "checks", is_flag=True, help="Compare DST with SRC; convert first, if there is no DST.")
 @click.option(

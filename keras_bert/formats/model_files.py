@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_bert import files
-from keras_bert.formats.families import FAMILIES
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, config_format
 from keras_bert.runtime_table import RUNTIMES
 
 # Patterns of paths in a model's directory; * does not match a slash.
@@ -44,30 +44,11 @@ SETTINGS = (
     "document_0_*Transformer/*",
     *OWN,
 )
-WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
-SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
-GOOGLE_CONFIGS = {f"{family}_config.json": family for family, each in FAMILIES.items() if "tf1" in each.formats}
-_CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
 # Weights and configuration, in any format.
 MODEL = (
-    "config.json",
-    *WEIGHTS,
-    *(f"{name}.index.json" for name in WEIGHTS),
-    *SHARDS,
-    "flax_model.msgpack",
-    "generation_config.json",
-    *GOOGLE_CONFIGS,
-    *(f"{prefix}.{ending}" for prefix in _CHECKPOINT for ending in ("index", "meta", "data-*")),
-    "saved_model.pb",
-    "fingerprint.pb",
-    "keras_metadata.pb",
-    "variables/variables.*",
-    "assets/vocab.txt",
-    "assets.extra/config.json",
+    *dict.fromkeys(pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.files),
     *(pattern for runtime in RUNTIMES.values() for pattern in runtime.files),
 )
-# KerasHub's files, if config.json is KerasHub's. Otherwise the user may have saved files under these names with Keras.
-_KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json")
 
 
 @contextmanager
@@ -87,7 +68,7 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
 
 def present(directory: Path, patterns: Collection[str]) -> list[str]:
     """Lists the paths of files in a directory that match one of the patterns, in the order of the patterns."""
-    more = _KERAS_HUB if "config.json" in patterns and _is_from_keras_hub(directory / "config.json") else ()
+    more = _files_beside_config(directory) if set(MODEL) <= set(patterns) else ()
     paths = (path for pattern in (*patterns, *more) for path in sorted(directory.glob(pattern)) if not path.is_dir())
     return [*dict.fromkeys(str(path.relative_to(directory)) for path in paths)]
 
@@ -97,8 +78,11 @@ def matches(name: str, patterns: Collection[str]) -> bool:
     return any(name.count("/") == each.count("/") and fnmatch.fnmatchcase(name, each) for each in patterns)
 
 
-def _is_from_keras_hub(config: Path) -> bool:
-    try:
-        return "class_name" in json.loads(files.read_whole(config))
-    except (OSError, ValueError, TypeError):
-        return False
+def _files_beside_config(directory: Path) -> tuple[str, ...]:
+    """Lists patterns of files that belong to a model because of the configuration beside them."""
+    for name in dict.fromkeys(name for each in CHECKPOINT_FORMATS.values() for name in each.configs):
+        with suppress(OSError, ValueError, TypeError):
+            row = CHECKPOINT_FORMATS[config_format(name, json.loads(files.read_whole(directory / name)))]
+            if row.files_beside_config:
+                return row.files_beside_config
+    return ()

@@ -9,28 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert import choices, files
+from keras_bert import files
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, WRITTEN, config_format
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.libraries import keras_hub, modules, sentence_transformers, static
-from keras_bert.formats.tensorflow import garden, saved_model, tf1
+from keras_bert.formats.libraries import modules, sentence_transformers, static
+from keras_bert.formats.tensorflow import saved_model
 from keras_bert.formats.tensorflow.bundle import is_saved_model
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
-# The module of each format has `recognizes(preset)` and `open_checkpoint(preset)`. Those of formats that can be written
-# also have `write` and `files_of(config)`, and a `TITLE` says more than `recognition` sees. The first that recognizes a
-# preset reads it. A family has names in a format under its key here: `Family.formats`.
-READERS = {
-    "hugging_face": hugging_face,
-    "saved_model": saved_model,
-    "keras_hub": keras_hub,
-    "tf1": tf1,
-    "garden": garden,
-}
-FORMATS = tuple(choices.FORMATS)  # those that `write` writes
-CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
+FORMATS = tuple(WRITTEN)  # those that `write` writes
+CONFIGS = tuple(dict.fromkeys(name for each in CHECKPOINT_FORMATS.values() for name in each.configs))
 
 
 class Preset(PresetFiles):
@@ -123,13 +114,12 @@ class Preset(PresetFiles):
     def truncation(self) -> str:
         """How the library of this format shortens pairs; see `keras_bert.text.packing.truncate`."""
         name = self._config_name
-        is_hugging_face = name == hugging_face.CONFIG and "class_name" not in self.json(name)
-        return "odd_to_longer" if is_hugging_face else "longest_first"
+        return CHECKPOINT_FORMATS[config_format(name, self.json(name)) if name else "saved_model"].truncation
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The open weights. Raises as `formats.open_checkpoint`."""
-        for reader in READERS.values():
+        for reader in (each.reader() for each in CHECKPOINT_FORMATS.values()):
             if reader.recognizes(self):
                 checkpoint = reader.open_checkpoint(self)
                 if saved_model.recognizes(self):
@@ -154,10 +144,8 @@ class Preset(PresetFiles):
 
 
 def parse_config(values: dict[str, object], path: Path) -> BertConfig:
-    """Makes a configuration: Google's by the name of the file, KerasHub's by "class_name", else Hugging Face's."""
-    if path.name in tf1.CONFIGS:
-        return tf1.config_of(values, path)
-    return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)
+    """Makes a configuration of any format."""
+    return CHECKPOINT_FORMATS[config_format(path.name, values)].reader().config_of(values, path)
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -216,12 +204,12 @@ def write(
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     check_format(format)
-    more = {"settings": settings} if format == "hugging_face" else {}
-    writer, directory = READERS[format], Path(directory)
+    row, directory = CHECKPOINT_FORMATS[format], Path(directory)
+    more, writer = {"settings": settings} if row.has_settings else {}, row.reader()
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
     with model_files.replacing(directory, patterns, (*writer.files_of(config), *kept), overwrite):
         writer.write(directory, config, weights, **more)
-        if format == "hugging_face":
+        if row.has_settings:
             model_card.write(directory, config, weights.keys() - {"encoder"})
 
 
@@ -258,5 +246,5 @@ def write_config(path: str | Path, config: BertConfig) -> None:
         ValueError: the format cannot express the family, the activation or another field.
     """
     path = Path(path)
-    values = tf1.values_of(config) if path.name in tf1.CONFIGS else hugging_face.values_of(config)
+    values = CHECKPOINT_FORMATS[config_format(path.name, {})].reader().values_of(config)
     files.write_texts(path.parent, {path.name: files.to_json(values)})

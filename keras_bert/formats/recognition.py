@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from keras_bert import files
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, SHARDS, WEIGHTS
 from keras_bert.data import file_kinds
 from keras_bert.data.file_kinds import ARCHIVE, NO_DATA, OTHER_RUNTIME, PART, UNPACK, Kind, begins
 from keras_bert.data.table_formats import kind_of
@@ -25,7 +26,7 @@ class Look(file_kinds.Look):
     @property
     def has_weights(self) -> bool:
         """Whether a directory has weights as transformers writes them."""
-        return any(map(self.has, (*model_files.WEIGHTS, *model_files.SHARDS)))
+        return any(map(self.has, (*WEIGHTS, *SHARDS)))
 
     @cached_property
     def config(self) -> dict[str, object]:
@@ -53,6 +54,12 @@ def _named(*patterns: str) -> Callable[[Look], bool]:
     return lambda look: any(map(look.path.match, patterns))
 
 
+# Word -> what is recognized of a format of checkpoints. Of two that share a word, the weights' names tell more.
+CHECKPOINTS = {
+    word: Kind(word, title, each.recognizes)
+    for name, each in CHECKPOINT_FORMATS.items()
+    for word, title in [each.kind or (name, each.title)]
+}
 # The first that recognizes a path is what it is.
 DIRECTORIES = (
     Kind(
@@ -70,7 +77,6 @@ DIRECTORIES = (
         "its format ended with TensorFlow 1: take the version of the model that is a TF2 SavedModel, or Google's "
         "checkpoint",
     ),
-    Kind("saved_model", "a SavedModel", _has("saved_model.pb")),
     *(Kind(each.name, f"an export for {each.title}", _exported(each.file)) for each in RUNTIMES.values()),
     Kind(
         "adapter",
@@ -80,8 +86,8 @@ DIRECTORIES = (
         ".save_pretrained(...) writes a whole model",
     ),
     Kind("sentence_transformers", "a model of sentence-transformers", _has("modules.json")),
-    Kind("keras_hub", "a KerasHub preset", lambda look: "class_name" in look.config),
-    Kind("hugging_face", "a model of transformers", lambda look: look.has("config.json") and look.has_weights),
+    Kind("part", "the variables of a SavedModel", _has("variables.index"), PART),
+    *CHECKPOINTS.values(),
     Kind(
         "flax",
         "a model of transformers for JAX (Flax)",
@@ -94,8 +100,6 @@ DIRECTORIES = (
         "versions of a SavedModel, as TF Serving loads them",
         _any_of("[0-9]*/saved_model.pb", "saved_model/[0-9]*/saved_model.pb"),
     ),
-    Kind("part", "the variables of a SavedModel", _has("variables.index"), PART),
-    Kind("checkpoint", "a checkpoint of TensorFlow", _has("*.index")),
     Kind(
         "values",
         "a checkpoint of TensorFlow without its index",

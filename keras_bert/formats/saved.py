@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from keras_bert import files
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS
 from keras_bert.choices import ENCODER_POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
@@ -148,7 +149,7 @@ def has_task(preset: Preset, task: str, head: str | None, library: str | None) -
         return preset.once(_LIBRARIES[library].read).is_declared
     size = checkpoint.shapes(head).get("logits/bias")
     if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
-        values = preset.json(hugging_face.CONFIG, CONFIG) if checkpoint.format == "hugging_face" else {}
+        values = preset.json(hugging_face.CONFIG, CONFIG) if CHECKPOINT_FORMATS[checkpoint.format].has_settings else {}
         return (values.get(hugging_face.SETTINGS) or {}).get("task") == task
     return size == (1,) and preset.once(_LIBRARIES[library].read).is_declared
 
@@ -210,7 +211,7 @@ def own_settings(
 def _entries_of(preset: Preset) -> Mapping[str, Any]:
     """Returns the content of `config.json`, or what the weights' format implies of labels and task."""
     checkpoint = preset.checkpoint
-    values = preset.json(hugging_face.CONFIG, CONFIG) if checkpoint.format == "hugging_face" else {}
+    values = preset.json(hugging_face.CONFIG, CONFIG) if CHECKPOINT_FORMATS[checkpoint.format].has_settings else {}
     return {**values, **checkpoint.entries}
 
 

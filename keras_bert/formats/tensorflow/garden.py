@@ -16,7 +16,6 @@ from keras_bert.formats.tensorflow import tf1
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 from keras_bert.presets import PresetFiles
 
-TITLE = "a checkpoint of TF Model Garden"
 TABLES = tables("garden")
 _OLD_NEXT_SENTENCE = "predictions/transform/logits"  # in version 1's pre-trainer, where this head is a separate network
 # In version 2, the head of next-sentence prediction has a pooler of its own, and the encoder's pooler is not trained.

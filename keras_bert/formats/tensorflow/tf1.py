@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert import files
+from keras_bert.checkpoint_table import GOOGLE_CONFIGS
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
 from keras_bert.formats.families.electra import TF1_GENERATOR
-from keras_bert.formats.model_files import GOOGLE_CONFIGS as CONFIGS
 from keras_bert.formats.row_translator import FamilyTable, tables
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
-TITLE = "Google's checkpoint of TensorFlow 1"
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
@@ -87,8 +86,8 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
 
 
 def config_of(values: dict[str, object], source: Path) -> BertConfig:
-    """Makes the configuration from the content of a file whose name is in `CONFIGS`."""
-    family = CONFIGS[source.name]
+    """Makes the configuration from the content of a file whose name is in `GOOGLE_CONFIGS`."""
+    family = GOOGLE_CONFIGS[source.name]
     return TABLES[family].config_of(family, values, source)
 
 
@@ -122,7 +121,7 @@ def values_with_warnings(config: BertConfig, owner: str) -> dict[str, object]:
 
 def config_beside(preset: PresetFiles) -> BertConfig | None:
     """Reads the configuration beside the weights. None if there is no such file."""
-    name = next((name for name in CONFIGS if (preset.directory / name).is_file()), None)
+    name = next((name for name in GOOGLE_CONFIGS if (preset.directory / name).is_file()), None)
     return None if name is None else preset.parsed(name, config_of)
 
 
