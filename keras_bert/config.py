@@ -13,7 +13,8 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from keras_bert.choices import ENCODER_POOLINGS
-from keras_bert.sizes import HEADS, SIZES
+from keras_bert.sizes import HEAD_FIELDS, SIZES
+from keras_bert.task_table import HEADS
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
@@ -164,7 +165,7 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         # Configurations of known families may leave out the fields of heads, which are newer than the other fields.
-        for name, value in HEADS.get(str(self.family), {}).items():
+        for name, value in HEAD_FIELDS.get(str(self.family), {}).items():
             if getattr(self, name) == getattr(BertConfig, name):  # the default
                 object.__setattr__(self, name, value)
         for field in dataclasses.fields(self):
@@ -254,8 +255,8 @@ class BertConfig:
 
     def activation_of(self, head: str) -> str:
         """Finds the name of the activation in a head's dense layer."""
-        of_text = self.sequence_activation
-        own = {"masked_lm": self.masked_lm_activation, "sequence": of_text, "choices": of_text}.get(head)
+        own = self.masked_lm_activation if head == "masked_lm" else None
+        own = self.sequence_activation if HEADS[head].of_text else own
         return self.head_activation or own or self.activation
 
     def reads_pooler(self, head: str) -> bool:
@@ -266,11 +267,12 @@ class BertConfig:
             >>> [BertConfig.named(name).reads_pooler("sequence") for name in ("bert-base", "roberta-base")]
             [True, False]
         """
-        has_own_input = self.head_norm or self.sequence_activation is not None or not self.sequence_pooler
-        pools_all_tokens = not self.pooler and self.pooling != "first"
-        if head == "choices":  # RoBERTa's classifier has a layer that is its pooler in all but name
-            return self.sequence_pooler and not self.head_norm and self.sequence_activation in (None, "tanh")
-        return head == "next_sentence" or (head == "sequence" and not has_own_input and not pools_all_tokens)
+        row = HEADS[head]
+        if row.of_pooler or not row.of_text or self.head_norm or not self.sequence_pooler:
+            return row.of_pooler
+        if row.is_list:  # RoBERTa's classifier has a layer that is its pooler in all but name
+            return self.sequence_activation in (None, "tanh")
+        return self.sequence_activation is None and (self.pooler or self.pooling == "first")
 
     def check_pooler(self, heads: Iterable[str]) -> None:
         """Raises ValueError if one of the heads reads the pooler, but the encoder has none."""

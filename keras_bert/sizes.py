@@ -6,7 +6,7 @@ from keras_bert.formats.families import FAMILIES
 
 _BERT = "bert-"
 # Family -> the fields of its heads that differ from BERT's.
-HEADS = {name: family.heads for name, family in FAMILIES.items()}
+HEAD_FIELDS = {name: family.heads for name, family in FAMILIES.items()}
 # Name -> the fields that differ from the defaults of BertConfig.
 SIZES: dict[str, dict[str, Any]] = {
     size: {"family": name, **family.size, **fields}

@@ -179,6 +179,8 @@ class Head(NamedTuple):
     has_labels: bool = False  # whether its outputs are named in `id2label` of `config.json`
     of_text: bool = False  # whether it has logits of a whole text, not of its words
     logits: tuple[str, ...] = ("logits",)  # their names in transformers' outputs; several: as many of each token
+    is_list: bool = False  # whether it compares the rows of a list: `[batch, choices, seq_length]`
+    of_pooler: bool = False  # whether it always reads the pooler; of a text, it may, see `BertConfig.reads_pooler`
     layer: str = ""  # the dense layer in transformers' BERT that is the whole head; "": each family lists its layers
     columns: tuple[str, ...] | None = None  # of files of its texts; None: those that the user names
 
@@ -199,6 +201,16 @@ HEADS = {
         layer="qa_outputs",
         columns=("question", "context"),
     ),
-    "choices": Head("ForMultipleChoice", "multiple choice", "choices", of_text=True, layer="classifier", columns=()),
-    "next_sentence": Head("ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)"),
+    "choices": Head(
+        "ForMultipleChoice",
+        "multiple choice",
+        "choices",
+        of_text=True,
+        is_list=True,
+        layer="classifier",
+        columns=(),
+    ),
+    "next_sentence": Head(
+        "ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)", of_pooler=True
+    ),
 }

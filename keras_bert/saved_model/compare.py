@@ -18,6 +18,7 @@ from keras_bert.formats.tensorflow import saved_model
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
 from keras_bert.saved_model.transformers_signature import LOGITS, HeadedEncoder, load_parts
+from keras_bert.task_table import HEADS
 from keras_bert.tasks.registry import load_task
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 from keras_bert.text import BertPreprocessor, load_tokenizer
@@ -44,6 +45,10 @@ _OF_LOGITS = {
     "logit of the second label": lambda logits: logits[..., 1:] - logits[..., :1],
     "probability of the second label": lambda logits: tf.nn.softmax(logits)[..., 1:],
 }
+# The heads that compare the rows of lists; last what has logits of texts, by which older files do.
+_OF_LISTS = sorted(
+    [(name,) for name, head in HEADS.items() if head.of_text], key=lambda names: not HEADS[names[0]].is_list
+)
 _ROWS, _LENGTH = 8, 32  # of ids
 
 Outputs = dict[str, np.ndarray]
@@ -200,7 +205,11 @@ def _make_inputs(specs: Any, new: Preset, texts: Sequence[str] | None) -> tuple[
 
 def _pack(new: Preset, texts: tf.Tensor, length: int | None = None) -> Outputs:
     """Packs texts, in rows as long as the task's own preprocessor makes them, or of a given length."""
-    own = load_task(new).preprocessor if length is None and new.checkpoint.heads & {"sequence", "tokens"} else None
+    own = (
+        load_task(new).preprocessor
+        if length is None and any(HEADS[each].has_labels for each in new.checkpoint.heads)
+        else None
+    )
     packed = (own or BertPreprocessor.from_preset(new, sequence_length=length))(texts)
     return {name: np.asarray(value) for name, value in packed.items()}
 
@@ -233,7 +242,7 @@ def _compute(new: Preset, packed: Outputs, with_tokens: bool) -> Iterator[tuple[
     inputs = {theirs: packed[ours] for ours, theirs in TRANSFORMERS_INPUTS.items()}
     computed = [
         HeadedEncoder(encoder, {name: heads[name] for name in names})(inputs, training=False)
-        for names in ((("choices",), ("sequence",)) if is_list else LOGITS)
+        for names in (_OF_LISTS if is_list else LOGITS)
         if heads.keys() >= {*names}
     ]
     if not is_list:

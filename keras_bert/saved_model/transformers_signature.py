@@ -118,14 +118,18 @@ class HeadedEncoder(SetsPrecision, keras.Model):
         head, hidden = self.heads[name], states["sequence_output"]
         if name == "masked_lm":
             return [head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)]
-        if name == "next_sentence":
+        if HEADS[name].of_pooler:
             return [head(states["pooled_output"])]
         logits = head(hidden)
         return [logits] if HEADS[name].has_labels else [logits[..., i] for i in range(logits.shape[-1])]
 
+    @property
+    def _takes_lists(self) -> bool:
+        return any(HEADS[name].is_list for name in self.heads)
+
     def signatures(self, weights: StoredWeights) -> dict[str, Any]:
         """Makes the functions of the signatures, which differ in the type of the ids."""
-        names, rank = self.input_names, 3 if "choices" in self.heads else 2
+        names, rank = self.input_names, 3 if self._takes_lists else 2
         positions = self.encoder.config.max_positions
 
         @tf.function(autograph=False)
@@ -142,7 +146,7 @@ class HeadedEncoder(SetsPrecision, keras.Model):
 
     def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
         """Yields warm-up requests: a short row, and longest rows, which make the server allocate memory in advance."""
-        lists = [2] if "choices" in self.heads else []
+        lists = [2] if self._takes_lists else []
         for rows, length in ((1, 8), (4, self.encoder.config.max_positions)):
             for signature in signatures:
                 shape, number = [rows, *lists, length], _DTYPES[signature].as_numpy_dtype
