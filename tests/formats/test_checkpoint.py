@@ -9,8 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, formats
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, WRITTEN
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats import FAMILIES
+from keras_bert.formats import FAMILIES, model_files, recognition
 from keras_bert.formats.families.neobert import by_head
 from keras_bert.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
@@ -53,10 +54,20 @@ def test_round_trip(family, head, tmp_path):
     assert header % 8 == 0  # so that a program may use the values where they lie
 
 
+@pytest.mark.parametrize("form", WRITTEN)
+def test_what_a_format_writes_is_recognized_and_replaced(form, tmp_path):
+    row, config = CHECKPOINT_FORMATS[form], CONFIGS["bert"]
+    formats.write(tmp_path, config, random_weights(config), format=form)
+    assert recognition.recognize(tmp_path).name == (row.kind or (form,))[0]
+    written = {path.name for path in tmp_path.iterdir()} - {"README.md"}
+    assert {name for name in written if model_files.matches(name, row.files)} == written
+    assert written & {*row.configs}
+
+
 def test_around_all_formats_that_are_written_not_one_bit_changes(tmp_path):
     config = CONFIGS["bert"]  # with the tanh approximation, which all of them express
     formats.write(tmp_path / "hugging_face", config, random_weights(config, "masked_lm", "next_sentence"))
-    forms = ["hugging_face", "tf1", "garden"]
+    forms = [*WRITTEN]
     for source, target in zip(forms, [*forms[1:], "again"], strict=True):
         with formats.open_checkpoint(tmp_path / source) as checkpoint, warnings.catch_warnings():
             warnings.simplefilter("error")
