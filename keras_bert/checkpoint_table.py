@@ -102,11 +102,11 @@ CHECKPOINT_FORMATS = {
         written="garden (TF Model Garden)",
     ),
 }
+CONFIGS = tuple(dict.fromkeys(name for each in CHECKPOINT_FORMATS.values() for name in each.configs))
 WRITTEN = {name: each.written for name, each in CHECKPOINT_FORMATS.items() if each.written}
 
 
 def config_format(name: str, values: Mapping) -> str:
     """Finds the format of a configuration by the name of its file, which may be a user's own, and by its keys."""
-    is_known = any(name in each.configs for each in CHECKPOINT_FORMATS.values())
-    name = name if is_known else _CONFIG
+    name = name if name in CONFIGS else _CONFIG
     return next(key for key, each in CHECKPOINT_FORMATS.items() if name in each.configs and each.is_config(values))

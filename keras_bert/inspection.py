@@ -23,7 +23,7 @@ from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
 from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved
-from keras_bert.formats.libraries import modules, sentence_transformers
+from keras_bert.formats.libraries import modules, multi_vector, sentence_transformers
 from keras_bert.formats.tensorflow import old_transformers, saved_model
 from keras_bert.formats.tensorflow.bundle import open_variables
 from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
@@ -32,7 +32,7 @@ from keras_bert.formats.tokenizers.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
-from keras_bert.task_table import HEADS, OF_HEAD, PRETRAINED, TASKS
+from keras_bert.task_table import HEADS, OF_HEAD, OF_LIBRARY, PRETRAINED, TASKS
 
 # Class -> the command that uses its model, {} is the path.
 _COMMANDS = {
@@ -238,10 +238,8 @@ def _add_task(found: Inspection, preset: Preset) -> None:
     elif found.kind == "sentence_transformers":
         settings = preset.json_if_there(modules.PROMPTS, {"model_type": (str, None)}, preset.home)
         model_type = settings.get("model_type") or "SentenceTransformer"
-        kinds = {"SentenceTransformer": "a sentence encoder", "CrossEncoder": "a cross-encoder"}
-        kinds["SparseEncoder"], kinds["MultiVectorEncoder"] = "a sparse encoder", "a multi-vector encoder"
-        is_pylate = model_type not in kinds
-        found.what = "a ColBERT of PyLate" if is_pylate else f"{kinds[model_type]} of sentence-transformers"
+        title = OF_LIBRARY[model_type].library_title if model_type in OF_LIBRARY else f"a {model_type:.40}"
+        found.what = f"{title} of {'PyLate' if model_type == multi_vector.PYLATE else 'sentence-transformers'}"
     elif hugging_face.COLBERT in (values.get("architectures") or ()):
         found.what = "a ColBERT of Stanford's code"
     elif values.get("architectures"):

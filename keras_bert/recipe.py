@@ -60,10 +60,18 @@ EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
-def _field(default: object, limits: Limits, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
+def _field(
+    default: object,
+    limits: Limits,
+    help: str,
+    option: str = "",
+    choices: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+) -> Any:
     """Makes a hyper-parameter, required if `default` is MISSING; `option` is its name in commands, if different."""
+    # `tasks`: the subcommands of `finetune` that have it, keys of `task_table.FINE_TUNING`; by default all.
     help = f"{help}; {limits.text}." if limits.text else f"{help}."
-    metadata = {"limits": limits, "help": help, "option": option, "choices": choices}
+    metadata = {"limits": limits, "help": help, "option": option, "choices": choices, "tasks": tasks}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -127,6 +135,7 @@ class FineTuningRecipe(Recipe):
         _FROM_0,
         "The weight of each class in the loss, by default 1; or balanced, so that all classes weigh the same",
         choices=(BALANCED,),
+        tasks=("classify", "tag"),
     )
     frozen_layers: int = _field(0, _FROM_0, "The number of lowest layers to freeze, with the embeddings")
     lora_rank: int | None = _field(
@@ -137,6 +146,7 @@ class FineTuningRecipe(Recipe):
         _ANY,
         "Learn from pairs of texts, then fit the head; by default on for a new head with at most "
         f"{FEW_EXAMPLES} texts per class",
+        tasks=("classify",),
     )
     patience: int | None = _field(None, _FROM_1, "The number of epochs without improvement after which training ends")
     validation_split: float | None = _field(
@@ -153,6 +163,12 @@ class FineTuningRecipe(Recipe):
             raise ValueError("few_shot makes batches of pairs; pass batch_size, not batch_tokens")
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
+
+    @classmethod
+    def lacks(cls, task: str) -> dict[str, tuple[str, ...]]:
+        """The fields that a task, a subcommand of `finetune`, does not have, with those that have them."""
+        tasks = {name: field.metadata["tasks"] for name, field in cls.__dataclass_fields__.items()}
+        return {name: others for name, others in tasks.items() if others and task not in others}
 
     def for_examples(self: F, count: int, texts_per_class: float | None = None) -> F:
         """Sets `few_shot` and `epochs`, if None. `texts_per_class` is None if the model cannot learn by `few_shot`."""

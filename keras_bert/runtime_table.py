@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
@@ -44,6 +44,12 @@ class Runtime(NamedTuple):
         """Writes a model to a path in a precision. Raises TypeError unless it is a keyword of `convert`, or float32."""
         below_float32 = {} if precision == "float32" else {precision: True}
         importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, **below_float32)
+
+    def export(self, *arguments: Any, **settings: Any) -> list[Any]:
+        """Exports a model, as the runtime's function `export_...` says."""
+        return getattr(importlib.import_module(f"keras_bert.runtimes.{self.name}"), f"export_{self.name}")(
+            *arguments, **settings
+        )
 
     def open(self, path: Path, threads: int | None = None) -> Run:
         """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""

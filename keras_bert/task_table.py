@@ -18,16 +18,16 @@ class Task(NamedTuple):
     call: str  # how to ask it, in a model card
     pipeline: str | None = None  # its name on the Hugging Face Hub, `pipeline_tag`
     library: str | None = None  # the class of sentence-transformers that reads its files
+    library_title: str = ""  # what a model of that class is, in words
     # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the last one that recognizes the
     # preset wins; the first one is the most general.
     is_found: bool = True
     asked: str = ""  # the command that asks it, {} is the path; by default `predict`
     measured: type[task_files.ExampleFiles] | None = None  # how examples to measure it on are read; None: they are not
-    # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads, what it has not.
+    # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads.
     command: str | None = None
     help: str = ""
     files: type[task_files.ExampleFiles] = task_files.ExampleFiles
-    without: tuple[str, ...] = ("class_weight", "few_shot")
 
 
 # fmt: off
@@ -44,7 +44,7 @@ With few examples of each class, the encoder learns from pairs of them, then the
 Example:
   $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
 """,
-        files=task_files.ClassifyFiles, without=(),
+        files=task_files.ClassifyFiles,
     ),
     Task(
         "BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", 'tag(["some", "words"])',
@@ -55,7 +55,7 @@ Label words, such as named entities: CoNLL's columns, one word per line, a blank
 Example:
   $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
 """,
-        files=task_files.TagFiles, without=("few_shot",),
+        files=task_files.TagFiles,
     ),
     Task(
         "BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", 'answer("a question", "a text")',
@@ -70,7 +70,7 @@ Example:
     ),
     Task(
         "BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", 'rank("a query", ["a text", "another"])',
-        "text-ranking", "CrossEncoder", measured=task_files.ClassifyFiles, command="rank", help="""\
+        "text-ranking", "CrossEncoder", "a cross-encoder", measured=task_files.ClassifyFiles, command="rank", help="""\
 Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
 By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
@@ -101,7 +101,8 @@ Example:
     ),
     Task(
         "BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, 'encode("a text")',
-        "sentence-similarity", "SentenceTransformer", is_found=False, asked='keras-bert encode "a text" --preset {}',
+        "sentence-similarity", "SentenceTransformer", "a sentence encoder", is_found=False,
+        asked='keras-bert encode "a text" --preset {}',
         command="embed",
         help=f"""\
 Train sentence vectors on pairs, triplets or pairs with scores: {TABLES}.
@@ -127,7 +128,7 @@ Example:
     ),
     Task(
         "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
-        "SparseEncoder", command="embed-sparse",
+        "SparseEncoder", "a sparse encoder", command="embed-sparse",
         help=f"""\
 Train weights of tokens (SPLADE) on pairs, triplets or texts with scores: {TABLES}.
 
@@ -144,7 +145,8 @@ Example:
     ),
     Task(
         "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',
-        "sentence-similarity", "MultiVectorEncoder", asked='keras-bert encode "a text" --preset {}',
+        "sentence-similarity", "MultiVectorEncoder", "a multi-vector encoder",
+        asked='keras-bert encode "a text" --preset {}',
         command="embed-tokens",
         help=f"""\
 Train a vector for each token (ColBERT) on pairs, triplets or texts with scores: {TABLES}.

@@ -34,6 +34,7 @@ from keras_bert import (
 )
 from keras_bert import BertTokenClassifier as Tagger
 from keras_bert.formats import hugging_face
+from keras_bert.formats.tensorflow import tf1
 from keras_bert.inspection import inspect
 from keras_bert.runtimes import export_onnx
 from keras_bert.saved_model import export_encoder
@@ -53,6 +54,7 @@ QUESTIONS = [
     {"id": "2", "question": "Who slept?", "answers": [], "is_impossible": True},
 ]
 CONFIG = files.to_json(hugging_face.values_of(CONFIGS["bert"])).encode()
+ELECTRA = files.to_json(tf1.values_of(CONFIGS["electra"])).encode()
 
 
 def task(kind, *arguments, **settings):
@@ -67,6 +69,12 @@ def checkpoint(form):
 def keras_hub(path):
     write_weights(path, "bert")
     write_wordpiece(path)
+
+
+def keras_hub_with_onnx(path):
+    keras_hub(path)
+    (path / "onnx").mkdir()
+    (path / "onnx/model.onnx").write_bytes(b"?")
 
 
 def transformers_model(path):
@@ -340,6 +348,7 @@ ROWS = {
     "records": (directory(records_DOT_json=b"{}"), "Records", ["pretrain"]),
     "tokenizer": (lambda path: small.tokenizer().save_preset(path), "WordPieceTokenizer", ["a tokenizer without"]),
     "configuration": (directory(config_DOT_json=CONFIG), None, ["without weights", "2 layers, 12 wide"]),
+    "electra": (directory(electra_config_DOT_json=ELECTRA), None, ["without weights", "electra", "12 wide"]),
     "adapter": (directory(adapter_config_DOT_json=b"{}", adapter_model_DOT_safetensors=b""), None, ["merge"]),
     "flax": (directory(config_DOT_json=CONFIG, flax_model_DOT_msgpack=b"\x81"), None, ["from_flax=True"]),
     "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
@@ -352,6 +361,7 @@ ROWS = {
         ["BEIR", "corpus.jsonl: a file of JSON lines", "keras-bert evaluate", "corpus.jsonl --text-column text"],
     ),
     "empty": (directory(), None, ["an empty directory"]),
+    "exported-beside": (keras_hub_with_onnx, "BertSentenceEncoder", ["KerasHub"]),
     "models": (
         directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""),
         None,

@@ -1,5 +1,6 @@
 """A hyper-parameter is written in keras_bert/recipe.py, and nowhere else: all that its field becomes."""
 
+import contextlib
 import dataclasses
 import inspect
 
@@ -8,6 +9,8 @@ import pytest
 from keras_bert import recipe, training
 from keras_bert.cli import main
 from keras_bert.config import BertConfig
+from keras_bert.task_table import FINE_TUNING
+from keras_bert.tasks.registry import Job
 
 from .support.messages import error_names
 
@@ -54,6 +57,18 @@ def test_bad_values_are_refused_by_name(name):
 def test_values_of_another_type_or_out_of_range_are_refused(settings, error, words):
     with error_names(error, *words):
         recipe.FineTuningRecipe.of(**settings)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, field) in FIELDS.items() if field.metadata["tasks"]])
+@pytest.mark.parametrize("task", FINE_TUNING)
+def test_a_field_that_a_task_lacks_is_refused(name, task, tmp_path):
+    tasks_with = FIELDS[name][1].metadata["tasks"]
+    assert {*tasks_with} < {*FINE_TUNING}
+    value = {"class_weight": "balanced", "few_shot": True}[name]
+    columns = {"choice_columns": ["a", "b"]} if task == "choose" else {}
+    refused = error_names(ValueError, name, *map(repr, tasks_with), f"not {task!r}")
+    with contextlib.nullcontext() if task in tasks_with else refused:
+        Job(task, tmp_path, None, {name: value, **columns})
 
 
 def test_few_texts_per_class_are_learned_from_pairs():

@@ -1,6 +1,6 @@
 """Copy files with a vector in each row.
 
-Files may have any size. FILE is JSON lines, Parquet, CSV or TSV, or Excel; for Excel, choose --format parquet for
+Files may have any size. FILE is {tables}; for Excel, choose --format parquet for
 the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
 checked before the first is embedded. After an interruption, the same command resumes, also within a file.
 
@@ -20,10 +20,11 @@ from keras_bert import files
 from keras_bert.cli import options
 from keras_bert.cli.terminal import echo, end_the_command, killed_processes, misuse, resumable
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import check_corpus
 
 
-@click.command(help=__doc__)
+@click.command(help=str(__doc__).replace("{tables}", TABLES))
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
 @options.text_column_option

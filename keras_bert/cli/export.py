@@ -222,7 +222,7 @@ def _add_runtime(name: str) -> None:
         _check_output(output, runtime.file, overwrite)
         threshold = options.threshold_argument(preset, no_answer_threshold)
         with quiet_imports():
-            from keras_bert import BertEncoder, BertPreprocessor, runtimes
+            from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.tasks.registry import task_of
 
         def write() -> None:
@@ -231,7 +231,7 @@ def _add_runtime(name: str) -> None:
             else:
                 found = getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
                 model = found.from_preset(preset, **threshold)
-            differences = getattr(runtimes, f"export_{name}")(model, output, precision, overwrite, **settings)
+            differences = runtime.export(model, output, precision, overwrite, **settings)
             for each in differences:
                 echo(str(each))
             if not differences:

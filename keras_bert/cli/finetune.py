@@ -31,7 +31,7 @@ def _add_command(task: Task) -> None:
     """Adds the command of a task."""
 
     @finetune.command(task.command, help=task.help)
-    @runs.fine_tuning_options(FineTuningRecipe, task.files, task.without)
+    @runs.fine_tuning_options(FineTuningRecipe, task.files, FineTuningRecipe.lacks(str(task.command)))
     @preset_option
     def command(**options: Any) -> None:
         runs.fine_tune(str(task.command), **options)

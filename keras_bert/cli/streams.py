@@ -24,7 +24,7 @@ import click
 from keras_bert import files, presets
 from keras_bert.cli.terminal import Misuse, misuse
 from keras_bert.counted import visible
-from keras_bert.data import table_formats
+from keras_bert.data import table_formats, workbook_writer
 from keras_bert.data.workbook_writer import WorkbookWriter, check_cell
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ R = TypeVar("R")
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
 ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and workbooks, whose writer must be closed
-WORKBOOKS = tuple(name for name, each in table_formats.FORMATS.items() if each.has_sheets)
+WORKBOOKS = (workbook_writer.FORMAT,)
 _FORMAT_OF_EXTENSION = {
     **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
     **{suffix: suffix for each in table_formats.FORMATS.values() if each.has_sheets for suffix in each.suffixes[1:]},

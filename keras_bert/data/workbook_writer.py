@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 from xml.sax.saxutils import escape
 
+FORMAT = "xlsx"  # its name among the formats of tables
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"

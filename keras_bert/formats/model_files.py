@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_bert import files
-from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, config_format
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, config_format
 from keras_bert.runtime_table import RUNTIMES
 
 # Patterns of paths in a model's directory; * does not match a slash.
@@ -80,7 +80,7 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 
 def _files_beside_config(directory: Path) -> tuple[str, ...]:
     """Lists patterns of files that belong to a model because of the configuration beside them."""
-    for name in dict.fromkeys(name for each in CHECKPOINT_FORMATS.values() for name in each.configs):
+    for name in CONFIGS:
         with suppress(OSError, ValueError, TypeError):
             row = CHECKPOINT_FORMATS[config_format(name, json.loads(files.read_whole(directory / name)))]
             if row.files_beside_config:

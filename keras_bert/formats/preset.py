@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert import files
-from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, WRITTEN, config_format
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, WRITTEN, config_format
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, model_card, model_files
+from keras_bert.formats import hugging_face, model_card, model_files, recognition
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.libraries import modules, sentence_transformers, static
 from keras_bert.formats.tensorflow import saved_model
@@ -21,7 +21,6 @@ from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
 FORMATS = tuple(WRITTEN)  # those that `write` writes
-CONFIGS = tuple(dict.fromkeys(name for each in CHECKPOINT_FORMATS.values() for name in each.configs))
 
 
 class Preset(PresetFiles):
@@ -84,16 +83,17 @@ class Preset(PresetFiles):
     def check(self) -> None:
         """Checks, without importing TensorFlow, that there is a model and that its `config.json` can be read.
 
-        Models in TensorFlow's formats pass unread.
+        Models of a format without this file pass unread.
 
         Raises:
             FileNotFoundError: there is no model.
             ValueError: the configuration is damaged, or its family is unknown.
         """
-        is_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
-        if hugging_face.recognizes(self) or not is_tensorflow:
+        look, config = recognition.Look(self.directory), hugging_face.CONFIG
+        others = [each for each in CHECKPOINT_FORMATS.values() if config not in each.configs]
+        if hugging_face.recognizes(self) or not any(each.recognizes(look) for each in others):
             hugging_face.check_config(self)
-            self.parsed(hugging_face.CONFIG, parse_config)
+            self.parsed(config, parse_config)
 
     @cached_property
     def config(self) -> BertConfig:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from keras_bert import files
-from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, SHARDS, WEIGHTS
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, SHARDS, WEIGHTS
 from keras_bert.data import file_kinds
 from keras_bert.data.file_kinds import ARCHIVE, NO_DATA, OTHER_RUNTIME, PART, UNPACK, Kind, begins
 from keras_bert.data.table_formats import kind_of
@@ -47,7 +47,8 @@ def _any_of(*patterns: str) -> Callable[[Look], bool]:
 
 def _exported(file: str) -> Callable[[Look], bool]:
     """Recognizes an export of this package: it has a configuration, but no weights beside."""
-    return lambda look: look.has("config.json", file) and not look.has_weights
+    models = CHECKPOINT_FORMATS.values()
+    return lambda look: look.has("config.json", file) and not any(each.recognizes(look) for each in models)
 
 
 def _named(*patterns: str) -> Callable[[Look], bool]:
@@ -111,7 +112,7 @@ DIRECTORIES = (
     Kind(
         "configuration",
         "a configuration without weights",
-        _any_of("config.json", "*bert_config.json"),
+        _any_of(*CONFIGS),
         "copy the model's weights there",
     ),
     Kind("tokenizer", "a tokenizer without a model", _any_of(*model_files.VOCABULARIES, "assets/tokenizer/*")),

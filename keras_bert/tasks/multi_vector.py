@@ -25,6 +25,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import Preset
 from keras_bert.formats.libraries.multi_vector import checked_dense
+from keras_bert.loss_table import LOSSES
 from keras_bert.tasks import losses
 from keras_bert.tasks.base.by_length import GraphByLength, Graphs
 from keras_bert.tasks.base.columns import Inputs
@@ -32,7 +33,7 @@ from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.losses.sentence_losses import MarginMSELoss, MultipleNegativesRankingLoss, maxsim
+from keras_bert.tasks.losses.sentence_losses import MarginMSELoss, maxsim
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -188,9 +189,8 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
             if new or settings.vector_size:
                 new["dense"] = [{"units": settings.vector_size or 128}]
             model = cls.from_preset(opened, sequence_length=settings.sequence_length, **new)
-        loss = losses.chosen(settings.loss, "token_vectors")
-        if isinstance(loss, MultipleNegativesRankingLoss):
-            loss.scale = model.kind.scale
+        scale = {"scale": model.kind.scale} if settings.loss and LOSSES[settings.loss].in_batch else {}
+        loss = losses.chosen(settings.loss, "token_vectors", **scale)
         return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:

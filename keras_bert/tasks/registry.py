@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from keras_bert import tasks
 from keras_bert.choices import ENCODER_POOLINGS
-from keras_bert.counted import counted
+from keras_bert.counted import counted, listed
 from keras_bert.data import Examples, table_formats
 from keras_bert.data.task_files import ClassifyFiles, ExampleFiles, Opened
 from keras_bert.engines.loading import export_in, task_of_export
@@ -204,8 +204,9 @@ class Job:
         self.settings: Any
         self.recipe: FineTuningWithTeacher
         self.settings, self.recipe = split_by_kind(settings, FINE_TUNING[task].files, FineTuningWithTeacher)
-        if self.recipe.few_shot and "few_shot" in FINE_TUNING[task].without:
-            raise ValueError(f"few_shot is for the task 'classify', not {task!r}; leave it out")
+        for name, tasks_with in self.recipe.lacks(task).items():
+            if getattr(self.recipe, name):
+                raise ValueError(f"{name} is for {listed(list(map(repr, tasks_with)))}, not {task!r}; leave it out")
         if self.recipe.few_shot and self.settings.loss is not None:
             raise ValueError("few_shot and loss exclude each other; leave one of them out")
         if validation is not None and self.recipe.validation_split is not None:
@@ -225,7 +226,7 @@ class Job:
 
     def texts_per_class(self, preset: str | Path, examples: Examples) -> float | None:
         """Computes the mean number of texts per class; None if `few_shot` does not fit the task or the preset."""
-        if "few_shot" in FINE_TUNING[self.task].without or self.settings.loss is not None:
+        if "few_shot" in self.recipe.lacks(self.task) or self.settings.loss is not None:
             return None
         if self.settings.problem_type == "regression" or "text_pair" in examples.texts:
             return None

@@ -16,6 +16,7 @@ import pytest
 
 from keras_bert.engines.loading import MODELS
 from keras_bert.engines.models import Engine
+from keras_bert.task_table import TASKS
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 from ..support import small
@@ -400,6 +401,10 @@ def check(found, expected):
         np.testing.assert_allclose(np.array(found, float), expected, rtol=2e-5, atol=2e-5)
     else:
         assert found == expected
+
+
+def test_each_task_has_a_class_that_answers_its_exports():
+    assert MODELS.keys() == {task.model for task in TASKS}
 
 
 @pytest.mark.filterwarnings("ignore:(texts|truncated words)")

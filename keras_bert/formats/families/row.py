@@ -122,7 +122,7 @@ class Family:
     """A family of models: its names in each format, its published sizes, and its tokenizer."""
 
     hugging_face: Row
-    formats: Mapping[str, Row] = field(default_factory=dict)  # the other formats that have it, by names in `READERS`
+    formats: Mapping[str, Row] = field(default_factory=dict)  # the other formats that have it, by `checkpoint_table.py`
     in_tensorflow: str = ""  # name of the encoder's layer in the TensorFlow classes of transformers 4
     heads: Mapping[str, Any] = field(default_factory=dict)  # the fields of its heads that differ from BERT's
     size: Mapping[str, Any] = field(default_factory=dict)  # the fields that differ from BERT's in all published sizes

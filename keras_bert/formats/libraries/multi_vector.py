@@ -28,7 +28,8 @@ from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, WEIGH
 from keras_bert.presets import PresetFiles
 
 STANFORD = "artifact.metadata"
-_TYPES = ("MultiVectorEncoder", "ColBERT")  # the model_type of sentence-transformers, and that of PyLate
+PYLATE = "ColBERT"  # its model_type
+_TYPES = ("MultiVectorEncoder", PYLATE)
 _SIMILARITIES = {"maxsim": False, "meanmaxsim": True}
 _CHAIN = re.compile(
     r"Transformer(,Dense)*((,MultiVectorMask)(,Normalize)?|(,Normalize)(,MultiVectorMask))?(,HierarchicalTokenPooling)?"
