@@ -11,7 +11,8 @@ class Precision(NamedTuple):
     in_inference: bool  # whether `set_precision` takes it
     in_saved_models: bool  # whether a SavedModel stores weights in it
     in_indexes: bool  # whether an index stores vectors in it
-    cosine: float | None = None  # the least of an export's and Keras's outputs; None: the numbers must be the same
+    # The least of the outputs of an export in it and of Keras; None: there is none, or the numbers must be the same.
+    cosine: float | None = None
     has_ranges: bool = False  # whether inference calibrates it with texts
 
 
@@ -29,4 +30,4 @@ INFERENCE = tuple(name for name, row in PRECISIONS.items() if row.in_inference)
 TRAINING = tuple(sorted(row.policy for row in PRECISIONS.values() if row.policy))
 SAVED_MODELS = tuple(name for name, row in PRECISIONS.items() if row.in_saved_models)
 INDEXES = tuple(name for name, row in PRECISIONS.items() if row.in_indexes)
-EXPORTS = tuple(name for name, row in PRECISIONS.items() if row.in_inference or row.in_saved_models)
+EXPORTS = tuple(name for name, row in PRECISIONS.items() if row.in_inference or row.in_saved_models or row.cosine)

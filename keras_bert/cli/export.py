@@ -207,7 +207,7 @@ def _add_runtime(name: str) -> None:
         "--precision",
         type=click.Choice(precisions.EXPORTS),
         default="float32",
-        help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
+        help="The type to store the weights in; fewer bits make a smaller file.",
     )
     @_task
     @click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers.")

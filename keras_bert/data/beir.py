@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.counted import counted
+from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import text_of, text_rows
 
-_ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
+# BEIR's own first, if there are several.
+_ENDINGS = dict.fromkeys(
+    [".jsonl", ".tsv", *(x for each in FORMATS.values() if not each.has_sheets for x in each.suffixes)]
+)
 
 
 @dataclass(frozen=True)

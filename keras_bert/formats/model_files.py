@@ -28,7 +28,10 @@ TOKENIZER = (
     "assets/tokenizer/vocabulary.*",  # KerasHub's
     "assets/tokenizer/merges.txt",
 )
-OWN = ("int8_ranges.safetensors", "crf.safetensors", "parts.safetensors")  # of this package only
+INT8_RANGES = "int8_ranges.safetensors"
+CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
+PARTS = "parts.safetensors"  # in an export: the weights of parts that its graph does not compute with
+OWN = (INT8_RANGES, CRF, PARTS)  # of this package only
 # Files that a task adds to weights and configuration: sentence-transformers' and this package's.
 SETTINGS = (
     "modules.json",

@@ -18,6 +18,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.libraries import cross_encoder, multi_vector, sentence_transformers, sparse_encoder
 from keras_bert.formats.libraries.modules import MODULES
+from keras_bert.formats.model_files import CRF, PARTS
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.row_translator import table_of
 from keras_bert.formats.weight_files import read_checked, write_checked
@@ -26,8 +27,6 @@ from keras_bert.shapes import Shape
 from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
 _OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
-PARTS = "parts.safetensors"  # in an export: the weights of parts that its graph does not compute with
-CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
 # The arguments of a preprocessor in config.json. The last one is written only if it is True.
 _PREPROCESSOR: dict[str, files.JsonShape] = {
     "sequence_length": (int, None),

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.formats.model_files import INT8_RANGES
 from keras_bert.formats.weight_files import read_checked, write_checked
 
-FILE = "int8_ranges.safetensors"
 DENSE_LAYERS = ("qkv", "context", "intermediate", "output")  # of a block, in order
 _SCALED = DENSE_LAYERS[:3]  # always have smoothing scales; "output" has none if its input is already int8
 _SCALES_KEY = "divisors"  # the end of their names in the file
@@ -53,7 +53,7 @@ def to_arrays(ranges: Int8Ranges) -> tuple[dict[str, np.ndarray], dict[str, str]
 
 def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
     """Writes ranges into a preset's directory, and replaces older ranges there."""
-    write_checked(Path(directory) / FILE, *to_arrays(ranges))
+    write_checked(Path(directory) / INT8_RANGES, *to_arrays(ranges))
 
 
 def read_ranges(directory: str | Path) -> Int8Ranges | None:
@@ -62,7 +62,7 @@ def read_ranges(directory: str | Path) -> Int8Ranges | None:
     Raises:
         ValueError: the file is damaged.
     """
-    path = Path(directory) / FILE
+    path = Path(directory) / INT8_RANGES
     if not path.is_file():
         return None
     try:

@@ -123,8 +123,8 @@ def fine_tune(
     train = checked_examples("train", train, model)
     validation = None if validation is None else checked_examples("validation", validation, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
-    is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
-    texts_per_class = None if is_special else few_shot.texts_per_class(model, *train)
+    may_be_few_shot = chosen.may_be_few_shot(*arguments.values())
+    texts_per_class = few_shot.texts_per_class(model, *train) if may_be_few_shot else None
     train, validation, resolved = split(train, validation, chosen, texts_per_class)
     if resolved.few_shot and chosen.few_shot is None:
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)

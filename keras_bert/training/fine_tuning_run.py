@@ -172,8 +172,8 @@ class FineTuningRun:
             # A student reads files as its teacher does.
             self.training, self.to_measure = job.examples(self.teaching and self.teaching.kind.PROBLEM_TYPE)
         self.training.check_can_be_learned(job.train)
-        is_special = given.batch_tokens or self.teaching
-        per_class = None if is_special else job.texts_per_class(self.preset, self.training)
+        may_be_few_shot = given.may_be_few_shot(self.teaching)
+        per_class = job.texts_per_class(self.preset, self.training) if may_be_few_shot else None
         validation = None if self.to_measure is None else self.to_measure.xy
         self.examples, self.validation, self.recipe = split(self.training.xy, validation, given, per_class)
         self.notices = []  # for the log

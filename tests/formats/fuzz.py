@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import formats
 from keras_bert.config import BertConfig
-from keras_bert.formats import Preset
+from keras_bert.formats import Preset, model_files
 from keras_bert.formats.libraries import sentence_transformers
 from keras_bert.inference import ranges as int8_ranges
 
@@ -43,7 +43,7 @@ FILES = {
         *("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json"),
         "config_sentence_transformers.json",
     ],
-    "int8-ranges": [int8_ranges.FILE],
+    "int8-ranges": [model_files.INT8_RANGES],
     **{f"config-{family}": ["config.json"] for family in CONFIGS if family not in ("bert", "ernie")},
 }
 # Kind -> the model of transformers 4 of which a file is damaged.

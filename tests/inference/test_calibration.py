@@ -9,10 +9,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
+from keras_bert.formats.model_files import INT8_RANGES
 from keras_bert.formats.weight_files import write_checked
 from keras_bert.inference import precision, read_ranges, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS, block_errors, mean_cosine
-from keras_bert.inference.ranges import FILE
 from keras_bert.tasks.base import low_precision
 
 from ..support import small
@@ -52,7 +52,9 @@ def copied(kept, tmp_path):
 def test_a_preset_keeps_the_ranges(kept):
     directory, expected = kept
     assert read_ranges(directory).is_built_in is False
-    assert {"block_0/qkv/limit", "block_0/qkv/divisors"} <= load_file(directory / FILE).keys()  # as in older presets
+    assert {"block_0/qkv/limit", "block_0/qkv/divisors"} <= load_file(
+        directory / INT8_RANGES
+    ).keys()  # as in older presets
     loaded = BertSentenceEncoder.from_preset(directory, precision="int8")
     np.testing.assert_array_equal(vectors(loaded), expected)
     loaded.set_precision("int8", OTHERS)
@@ -62,38 +64,38 @@ def test_a_preset_keeps_the_ranges(kept):
 def test_ranges_of_other_weights_are_not_used(copied):
     model, ranges = BertSentenceEncoder.from_preset(copied), read_ranges(copied)
     model.save_preset(copied, overwrite=True)
-    assert (copied / FILE).exists()  # the weights are still those of the ranges
+    assert (copied / INT8_RANGES).exists()  # the weights are still those of the ranges
     kernel = model.encoder.blocks[0].intermediate.kernel
     kernel.assign(kernel * 1.5)
     with error_names(ValueError, "int8 ranges", "other weights", "calibrate again"):
         set_precision(model.encoder, "int8", ranges=ranges)
-    content = (copied / FILE).read_bytes()
+    content = (copied / INT8_RANGES).read_bytes()
     model.save_preset(copied, overwrite=True)
-    assert not (copied / FILE).exists()
+    assert not (copied / INT8_RANGES).exists()
     model.set_precision("int8")
     assert model.encoder.inference.ranges.is_built_in
-    (copied / FILE).write_bytes(content)  # as if another program had written the weights
-    with warning_names(copied / FILE, "other weights"):
+    (copied / INT8_RANGES).write_bytes(content)  # as if another program had written the weights
+    with warning_names(copied / INT8_RANGES, "other weights"):
         BertSentenceEncoder.from_preset(copied)
 
 
 def test_a_damaged_file_is_refused(copied):
-    whole = (copied / FILE).read_bytes()
-    (copied / FILE).write_bytes(whole[:200])
-    with error_names(ValueError, copied / FILE, "damaged", "remove it", "calibrate again"):
+    whole = (copied / INT8_RANGES).read_bytes()
+    (copied / INT8_RANGES).write_bytes(whole[:200])
+    with error_names(ValueError, copied / INT8_RANGES, "damaged", "remove it", "calibrate again"):
         BertSentenceEncoder.from_preset(copied)
-    (copied / FILE).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with error_names(ValueError, copied / FILE, "damaged", "checksum", "calibrate again"):
+    (copied / INT8_RANGES).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with error_names(ValueError, copied / INT8_RANGES, "damaged", "checksum", "calibrate again"):
         BertSentenceEncoder.from_preset(copied)
-    (copied / FILE).write_bytes(whole)
-    tensors = load_file(copied / FILE)
+    (copied / INT8_RANGES).write_bytes(whole)
+    tensors = load_file(copied / INT8_RANGES)
     tensors["block_0/qkv/limit"][:] = np.nan
     settings = {"weights": "", "blocks": "1", "built_in": "False"}
-    save_file(tensors, copied / FILE, settings)
-    with error_names(ValueError, copied / FILE, "damaged", "checksum"):
+    save_file(tensors, copied / INT8_RANGES, settings)
+    with error_names(ValueError, copied / INT8_RANGES, "damaged", "checksum"):
         read_ranges(copied)
-    write_checked(copied / FILE, tensors, settings)
-    with error_names(ValueError, copied / FILE, "block_0/qkv", "positive"):
+    write_checked(copied / INT8_RANGES, tensors, settings)
+    with error_names(ValueError, copied / INT8_RANGES, "block_0/qkv", "positive"):
         read_ranges(copied)
 
 

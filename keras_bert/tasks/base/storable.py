@@ -21,7 +21,7 @@ from keras_bert.counted import counted, either
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.frozen import FreezesLayers, freeze, frozen_layers
 from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats import Preset, hugging_face, model_files
 from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
@@ -168,7 +168,7 @@ class Storable(SetsPrecision, FreezesLayers):
             _warn_about_heads(model, preset, saved)
             model._ranges = int8_ranges.read_ranges(preset.directory)
             if model._ranges is not None and ranges_of_weights(model._ranges, model.encoder) is None:
-                path = preset.directory / int8_ranges.FILE
+                path = preset.directory / model_files.INT8_RANGES
                 warnings.warn(f"{path} belongs to other weights, and is not used; calibrate again", stacklevel=2)
         if precision != "float32":
             model.set_precision(precision)
@@ -192,7 +192,7 @@ class Storable(SetsPrecision, FreezesLayers):
         return dataclasses.replace(
             self.saved_settings(),
             weights={name: each for name, each in weights.items() if each},
-            extra={} if ranges is None else {int8_ranges.FILE: int8_ranges.to_arrays(ranges)},
+            extra={} if ranges is None else {model_files.INT8_RANGES: int8_ranges.to_arrays(ranges)},
         )
 
     def saved_settings(self) -> Saved:

@@ -35,7 +35,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers.similarity import margins_of
-from keras_bert.counted import counted
+from keras_bert.counted import counted, either
+from keras_bert.loss_table import LOSSES, losses_of
 from keras_bert.tasks.steps.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
@@ -64,10 +65,8 @@ def columns_of_vectors(
 
 def _check_single(vectors: Tensor) -> None:
     if len(vectors.shape) == 4:
-        raise ValueError(
-            "this loss compares one vector of each text, not vectors of tokens; for these, take "
-            "MultipleNegativesRankingLoss, MarginMSELoss or DistillKLDivLoss"
-        )
+        others = either(LOSSES[name].maker.partition(".")[2] for name in losses_of("token_vectors"))
+        raise ValueError(f"this loss compares one vector of each text, not vectors of tokens; for these, take {others}")
 
 
 def maxsim(queries: Tensor, documents: Tensor) -> Tensor:
