@@ -46,7 +46,7 @@ def deep(file):
 
 def crowded(file):
     for i in range(20_001):
-        file[f"{i}"] = file["a"]
+        file.id.links.create_hard(b"%d" % i, file.id, b"a")
 
 
 # What stands in the file besides an array -> words of the error.

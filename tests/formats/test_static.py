@@ -27,6 +27,7 @@ from ..support.precisions import needs_bfloat16
 from ..support.reference import bytepair
 from ..support.tokenization import UNIGRAM_TEXTS, UNLIKE
 
+pytestmark = pytest.mark.usefixtures("untraced_module")
 SIZE, LONGEST = 12, 40
 TOKENS = [token for token in small.VOCABULARY if token not in ("[CLS]", "[SEP]", "[MASK]")]
 TEXTS = [*small.TEXTS, "a", " \t\n", "\0", "🙂", "good 🙂 film", "x" * 300, "the good film, the bad 🙂 " * 2600]

@@ -21,6 +21,7 @@ GOOGLE = {
 }  # fmt: skip
 COUNTS = (1, 2, 3, 4, 5, 6, 7, 20)  # tokens of short documents
 PACKED = ("input_word_ids", "input_mask", "input_document_ids")
+pytestmark = pytest.mark.usefixtures("untraced_module")
 
 
 @pytest.fixture(scope="module")

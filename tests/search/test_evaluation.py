@@ -13,6 +13,8 @@ from keras_bert.search import TextIndex, evaluate_retrieval, evaluation
 from ..support import small
 from ..support.messages import error_names, warning_names
 
+pytestmark = pytest.mark.usefixtures("untraced_module")
+
 
 def write(folder, name, rows):
     (folder / name).parent.mkdir(exist_ok=True)

@@ -101,7 +101,8 @@ def ask_both(server, path, **body):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:texts truncated")
-@pytest.mark.parametrize("name", CASES)  # in ONNX Runtime: tests of runtimes compare OpenVINO with a SavedModel
+# In ONNX Runtime: tests of runtimes compare OpenVINO with a SavedModel. Requests do not see how tokens are pooled.
+@pytest.mark.parametrize("name", [name for name in CASES if name != "classes by the mean of tokens"])
 def test_an_export_answers_requests_as_the_saved_model_does(start, tmp_path, name):
     model = CASES[name].model()
     export_serving(model, tmp_path / "saved")

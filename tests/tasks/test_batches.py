@@ -157,7 +157,7 @@ def test_a_call_gives_what_keras_gives(method, settings, untraced):
 
 
 @pytest.mark.parametrize(("method", "settings", "words"), REFUSED)
-def test_a_call_is_refused_as_keras_refuses_it(method, settings, words):
+def test_a_call_is_refused_as_keras_refuses_it(method, settings, words, untraced):
     with pytest.raises((ValueError, TypeError, tf.errors.InvalidArgumentError)):
         called(method, settings, keras_itself=True)
     with pytest.raises((ValueError, TypeError, tf.errors.InvalidArgumentError)) as refused:

@@ -119,7 +119,7 @@ def test_pooled_logits():
 # -- Answers
 
 
-def test_classes(model):
+def test_classes(model, untraced):
     expected = probabilities(model(TEXTS).numpy())
     served = model.serve(tf.constant(TEXTS))
     assert served["labels"].numpy().tolist() == [[label.encode() for label in LABELS]] * 4
@@ -141,7 +141,7 @@ def test_the_order_is_that_of_logits_where_probabilities_are_equal():
     assert Classes(LABELS).score(answers, ["art"] * 3).worst == [1, 2, 0]  # wrong, and ever more probable
 
 
-def test_several_labels(model, monkeypatch):
+def test_several_labels(model, monkeypatch, untraced):
     monkeypatch.setattr(model, "kind", Several(LABELS))
     expected = 1 / (1 + np.exp(-model(TEXTS).numpy()))
     classified = model.classify(TEXTS)

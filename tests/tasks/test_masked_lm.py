@@ -61,7 +61,7 @@ def test_the_table_is_the_encoders_and_learns_of_tokens_that_stand_in_no_text(mo
 
 
 @pytest.mark.parametrize("format", ["hugging_face", "tf1", "garden"])
-def test_saved_and_read_again(model, tmp_path, format):
+def test_saved_and_read_again(model, tmp_path, format, untraced):
     for each in (model, model.encoder):
         directory = tmp_path / type(each).__name__
         each.save_checkpoint(directory, format)
@@ -180,7 +180,7 @@ def test_wordpieces_in_a_text():
     assert filled(tokenizer, "none", [])[0] == "none"
 
 
-def test_byte_pairs_in_a_text():
+def test_byte_pairs_in_a_text(untraced):
     """Which have the space before them; a token may be a part of a character."""
     tokenizer = small.byte_pairs([("Ġ", "P"), ("ĠP", "a"), ("Ġ", "a"), ("Ġ", "Ã")], special_tokens_in_text=True)
     text, names = filled(tokenizer, "<mask> is <mask>\u3000 <mask><mask>.", ["ĠPa", "Ġa", "s", "Ġ"])

@@ -43,6 +43,7 @@ OTHER = {
 }
 PLAIN = {"normalize": False, "prompts": {}}
 SETTINGS = {"classic": CLASSIC, "other": OTHER, "plain": PLAIN}
+pytestmark = pytest.mark.usefixtures("untraced_module")
 
 
 @functools.cache

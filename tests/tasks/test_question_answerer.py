@@ -44,7 +44,7 @@ def test_logits(model, untraced):
         model(["the film"])
 
 
-def test_answers_are_those_of_run_squad(model):
+def test_answers_are_those_of_run_squad(model, untraced):
     answers = model.answer(QUESTIONS, CONTEXTS, top_k=20)
     for question, context, ranked in zip(QUESTIONS, CONTEXTS, answers, strict=True):
         want, none = answers_by_hand(model, question, context)
@@ -108,14 +108,14 @@ def test_byte_pairs(untraced):
     assert model.serve(tf.constant(["where"]), tf.constant([text]))["answer"].numpy()[0].decode() == "😀"
 
 
-def test_places_are_characters():
+def test_places_are_characters(untraced):
     for word in ("Zoë", "cafe\u0301", "日", "語", "naïve\u200bté", "ﬁn", "A\u030angström", "o"):
         answer = lookup([word], [word]).answer("who", WEIRD)
         found = answer["answer"], answer["start"], answer["end"]
         assert found == (word, WEIRD.rindex(word), WEIRD.rindex(word) + len(word))
 
 
-def test_tokens_without_text():
+def test_tokens_without_text(untraced):
     """Where a character became several tokens, one may have its text: the others are no answer."""
     model = lookup(["green"], ["green"])
     context = tf.constant(["a green giraffe"])
@@ -130,7 +130,7 @@ def test_tokens_without_text():
     assert (ranked.end > ranked.start)[0].numpy()[exists].all()
 
 
-def test_borders_of_windows_do_not_matter():
+def test_borders_of_windows_do_not_matter(untraced):
     """Wherever in a long context it is, at its end too."""
     model = lookup(["green"], ["giraffe"])
     contexts = ["😀 " * before + "green spotted giraffe" + " cafe\u0301" * (40 - before) for before in range(41)]
@@ -139,7 +139,7 @@ def test_borders_of_windows_do_not_matter():
         assert (answer["answer"], answer["start"]) == ("green spotted giraffe", 2 * before)
 
 
-def test_a_fixed_length_and_a_long_question_change_nothing():
+def test_a_fixed_length_and_a_long_question_change_nothing(untraced):
     context = "it " * 50 + "green giraffe"
     for settings in ({"sequence_length": 24, "max_sequence_length": 30}, {}):
         model = lookup(["green"], ["giraffe"], **settings)
@@ -242,7 +242,7 @@ def at(context, text):
 
 
 @pytest.mark.parametrize("stride", [1, 30])
-def test_targets(stride):
+def test_targets(stride, untraced):
     """Of answers anywhere in a text, against the rows and the places of run_squad.py."""
     model = new({"stride": stride})
     tokenizer = model.preprocessor.tokenizer
@@ -272,7 +272,7 @@ def test_targets(stride):
     np.testing.assert_array_equal(x["input_word_ids"], rows * len(answers))
 
 
-def test_targets_of_many(model, monkeypatch):
+def test_targets_of_many(model, monkeypatch, untraced):
     answers = [[at(CONTEXTS[0], "bank")], [], (Answer("😀", 0),), [at(CONTEXTS[3], "good"), Answer("日本", 0)], []]
     x, y, lengths = (*(one := model.examples((QUESTIONS, CONTEXTS), answers))[:2], one.lengths)
     assert len(lengths) == y.shape[0] == x[0].nrows() > 9
@@ -306,7 +306,7 @@ def test_examples_that_cannot_be_are_refused(model, x, y, words):
         model.examples(x, y)
 
 
-def test_padding_changes_no_loss(model):
+def test_padding_changes_no_loss(model, untraced):
     row = {name: each[:, 0] for name, each in model.preprocessor((["the film"], ["she loved the bank"])).items()}
     padded = {name: tf.pad(each, [[0, 0], [0, 9]]) for name, each in row.items()}
     losses = [model.training_loss()(tf.constant([[4, 5]]), model(inputs)) for inputs in (padded, row)]
@@ -368,7 +368,7 @@ def test_training_chooses_a_threshold_if_questions_have_no_answer(train, validat
         assert evaluate(model, *validation)["f1"] == max(epoch["val_f1"] for epoch in history)
 
 
-def test_the_chosen_threshold_refuses_all_if_that_is_best():
+def test_the_chosen_threshold_refuses_all_if_that_is_best(untraced):
     x = (["Who?"] * 3, ["a green giraffe", "a giraffe", "nothing"])
     model = lookup(["green"], ["giraffe"], none=4.0)
     labels = [(), (), [Answer("nothing", 0)]]
@@ -377,7 +377,7 @@ def test_the_chosen_threshold_refuses_all_if_that_is_best():
     assert model.kind.choose([[Answer("a", 0)]], model.answers(x)[:1]) == {}
 
 
-def test_measures():
+def test_measures(untraced):
     model = lookup(["green"], ["giraffe"], none=4.0)
     x = (["Who?"] * 3, ["a green giraffe", "a giraffe", "nothing"])
     some = [[Answer("a green giraffe", 0), Answer("green", 2)], [Answer("a giraffe", 0)], [Answer("nothing", 0)]]

@@ -45,7 +45,7 @@ def word_logits(model, words):
     return np.asarray(model({"input_word_ids": np.array(ids, "int32")}))[0, first]
 
 
-def test_tags_are_those_of_first_tokens(model):
+def test_tags_are_those_of_first_tokens(model, untraced):
     answers = model.tag(SENTENCES)
     for words, sentence in zip(SENTENCES, answers, strict=True):
         probabilities = tf.nn.softmax(word_logits(model, words)).numpy()
@@ -121,7 +121,7 @@ def test_windows_of_what_fits_change_nothing(model, untraced):
     assert windows.entities(TEXTS) == model.entities(TEXTS)
 
 
-def test_entities_have_their_places(model):
+def test_entities_have_their_places(model, untraced):
     found = model.entities(TEXTS)
     assert len(found) == len(TEXTS)
     assert found[1] == found[2] == []
@@ -137,7 +137,7 @@ def test_entities_have_their_places(model):
     assert starts
 
 
-def test_words_are_served_with_their_places(model):
+def test_words_are_served_with_their_places(model, untraced):
     served = {name: value.numpy() for name, value in model.serve(tf.constant(TEXTS)).items()}
     assert {value.shape for value in served.values()} == {(5, 11)}
     for row, (text, found) in enumerate(zip(TEXTS, model.entities(TEXTS), strict=True)):
@@ -151,7 +151,7 @@ def test_words_are_served_with_their_places(model):
         assert ours == [(places[each.first][0], places[each.end - 1][1]) for each in find_entities(labels)]
 
 
-def test_entities_of_plain_labels(model, monkeypatch):
+def test_entities_of_plain_labels(model, monkeypatch, untraced):
     """A run of words is one where some are outside; else each is one."""
     bias, text = model.head.logits.bias.numpy(), ["film story good"]
     model.head.logits.bias.assign([0.0, 99.0, 0.0])  # all are A

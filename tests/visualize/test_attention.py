@@ -20,6 +20,8 @@ from keras_bert.visualize.page import page
 from ..support import small
 from ..support.messages import error_names
 
+pytestmark = pytest.mark.usefixtures("untraced_module")
+
 
 @pytest.fixture(scope="module")
 def encoder():

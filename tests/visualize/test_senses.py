@@ -8,6 +8,8 @@ from keras_bert.visualize.senses import find_occurrences, find_senses
 from ..support import small
 from ..support.messages import error_names
 
+pytestmark = pytest.mark.usefixtures("untraced_module")
+
 WORD = "banking"  # two tokens
 TEXT = ["É é É é banking on a river. A river. On a BANKING a banking.", "a banking on"]
 # Sentence, its tokens, and the places of the two among them.
