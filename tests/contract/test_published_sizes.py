@@ -21,7 +21,6 @@ from ..support.published import PUBLISHED
 
 TEXT = "the cat"
 LONG = "the cat sat. it rained " * 220  # 1,320 tokens of words, or more of their parts
-QUICK_FAMILIES = ("modernbert", "xlm-roberta")  # for `make test`
 # Every family answers in every verb, without tracing, which would take minutes. Where models are traced and trained, a
 # few stand for all. They have all kinds of positions, of attention and of tokenizers. Commands call what verbs call.
 IN_PYTHON = ("bert", "deberta-v2", "modernbert", "eurobert")
@@ -42,9 +41,7 @@ def model_of(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family", [pytest.param(each, marks=[] if each in QUICK_FAMILIES else [pytest.mark.slow]) for each in PUBLISHED]
-)
+@pytest.mark.parametrize("family", PUBLISHED)
 def test_a_short_and_a_long_text_are_answered_by_default(model_of, family, untraced):
     model = BertClassifier.from_preset(model_of(family, "sequence"))
     assert model.preprocessor.max_sequence_length == PUBLISHED[family].positions
