@@ -19,6 +19,8 @@ from keras_bert.extras import LighterImports
 _WHOLE_MODEL = re.compile(
     r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|\w+_files|build_index|evaluate_retrieval)\("
 )
+# What is exported or trained may be a smaller model, except where an example shows the whole model's size.
+_SMALLER_MODEL = re.compile(r"(?:export_(?:encoder|litert|serving)|fine_tune\w*|learning_from)\(")
 _GROWTH = 100e6  # bytes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _settled = 0
@@ -40,10 +42,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks examples in docstrings that load, train or export a whole model as slow: together they take minutes."""
     for item in items:
-        if isinstance(item, pytest.DoctestItem):
-            source = "".join(example.source for example in item.dtest.examples)
-            if _WHOLE_MODEL.search(source):
-                item.add_marker(pytest.mark.slow)
+        if isinstance(item, pytest.DoctestItem) and _WHOLE_MODEL.search(_source(item)):
+            item.add_marker(pytest.mark.slow)
+
+
+def _source(item: pytest.DoctestItem) -> str:
+    return "".join(example.source for example in item.dtest.examples)
 
 
 @pytest.hookimpl(trylast=True)
@@ -55,11 +59,36 @@ def pytest_collection_finish() -> None:
     sys.meta_path.remove(LighterImports)
 
 
+@pytest.fixture(scope="session")
+def minilm_of_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a smaller all-MiniLM-L6-v2, for pages and examples."""
+    from tests.support import small
+
+    return small.write_minilm_of_pages(tmp_path_factory.mktemp("minilm"))
+
+
 @pytest.fixture(autouse=True)
-def _temporary_directories_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an example in a docstring leaves in `tempfile.mkdtemp()` goes with the test's own directory."""
-    if isinstance(request.node, pytest.DoctestItem):
-        monkeypatch.setattr(tempfile, "tempdir", str(request.getfixturevalue("tmp_path")))
+def _examples_in_docstrings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What an example leaves in `tempfile.mkdtemp()` goes with the test's own directory.
+
+    The slow ones run tf.functions eagerly: each makes a few calls of a new model, which would be traced for them.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    folder = request.getfixturevalue("tmp_path")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    if not request.node.get_closest_marker("slow"):
+        yield
+        return
+    import tensorflow as tf
+
+    if _SMALLER_MODEL.search(_source(request.node)):
+        (folder / "all-MiniLM-L6-v2").symlink_to(request.getfixturevalue("minilm_of_pages"))
+        monkeypatch.chdir(folder)
+    tf.config.run_functions_eagerly("set_precision(" not in _source(request.node))  # int8 is of graphs
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -121,18 +121,11 @@ def read_once() -> Callable[[str | Path], Any]:
     return from_preset
 
 
-@pytest.fixture(scope="session")
-def _minilm_of_pages(tmp_path_factory) -> Path:
-    from .support import small
-
-    return small.write_minilm_of_pages(tmp_path_factory.mktemp("minilm"))
-
-
 @pytest.fixture
-def reader(tmp_path, monkeypatch, _minilm_of_pages) -> Path:
+def reader(tmp_path, monkeypatch, minilm_of_pages) -> Path:
     """The working directory for a page's commands; `all-MiniLM-L6-v2` is a smaller model there."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "all-MiniLM-L6-v2").symlink_to(_minilm_of_pages)
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(minilm_of_pages)
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from google.protobuf import text_format
 
 from keras_bert.cli import main
 
-from .support import forking, old_models
+from .support import forking, old_models, small
 from .support.data import ROOT
 from .support.pages import Block, blocks, commands, run
 
@@ -29,14 +29,12 @@ OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it te
     "migration.md",
     "migration/keras-hub.md",
     "migration/model-garden.md",
-    "migration/sentence-transformers.md",
     "troubleshooting.md",
     "guides/distillation.md",
-    "guides/long-text.md",
     "guides/look-inside.md",
     "guides/other-libraries.md",
-    "guides/search.md",
 }
+OF_ALL_LAYERS = {"guides/search.md"}  # shows the whole model's numbers, and no ids
 PACKAGES = {"guides/trackers.md": ("datasets", "mlflow", "wandb", "optuna_integration", "keras_tuner")}  # as it needs
 OF_THE_WHOLE_MODEL_IN_PART = {"guides/sentence-embeddings.md": "keras-bert similarity"}  # what stands in these blocks
 # The longest programs first: what begins last ends last, while a worker waits.
@@ -55,8 +53,10 @@ def test_page(name, reader, request):
         request.getfixturevalue("in_c")  # a compiler, or a reason why not
         (reader / "examples").symlink_to(ROOT / "examples")
     smaller = reader / "all-MiniLM-L6-v2"
-    if name in OF_THE_WHOLE_MODEL:
+    if name in OF_THE_WHOLE_MODEL | OF_ALL_LAYERS:
         smaller.unlink()
+    if name in OF_ALL_LAYERS:
+        small.write_minilm_of_pages(smaller, layers=range(6))
     if name == "migration/tensorflow-models.md":
         old_models.write(reader)
         old_models.rewrite(reader)

@@ -149,11 +149,10 @@ def test_questions_without_an_answer(run, untrained, tmp_path):
     assert "NoAns_f1\t0.0000" in run("evaluate", model, path, *never).stdout
     run(*command, tmp_path / "set", *never)
     assert BertQuestionAnswerer.from_preset(tmp_path / "set").no_answer_threshold == 1e9
-    for options, expected in (((), ""), (never, answers[1])):
-        run("export", "serving", "--preset", model, "--output", tmp_path / "served", *options, small=False)
-        served = tf.saved_model.load(str(max((tmp_path / "served").iterdir()))).signatures["serving_default"]
-        (answer,) = served(question=tf.constant(["who is it?"]), context=tf.constant(["bad warm"]))["answer"].numpy()
-        assert answer.decode() == expected
+    run("export", "serving", "--preset", model, "--output", tmp_path / "served", *never, small=False)
+    served = tf.saved_model.load(tmp_path / "served/1").signatures["serving_default"]
+    (answer,) = served(question=tf.constant(["who is it?"]), context=tf.constant(["bad warm"]))["answer"].numpy()
+    assert answer.decode() == answers[1]
     run("export", "onnx", "--preset", model, "--output", tmp_path / "onnx", *never, small=False)
     assert "is above 1000000000.0." in (tmp_path / "onnx/README.md").read_text()
 

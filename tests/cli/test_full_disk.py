@@ -45,11 +45,11 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_disk_that_is_full_or_fails(name, small_preset, table, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_or_fails(name, untrained, table, tmp_path, monkeypatch):
     command, replaces, file = COMMANDS[name]
     texts, out = tmp_path / "texts.txt", tmp_path / "out"
     texts.write_text("".join(f"the film {number} was very good\n" for number in range(300)))
-    words = {"PRESET": [small_preset], "TEXTS": [texts], "TABLE": columns(table)}
+    words = {"PRESET": [untrained], "TEXTS": [texts], "TABLE": columns(table)}
 
     def run(directory, *options, exit_code=0):
         arguments = [new for each in command for new in words.get(each, [each])]

@@ -23,8 +23,6 @@ ENCODERS = {
     "albert": {"family": "albert", "num_layers": 2, "num_groups": 1, "embedding_size": 12, "activation": "gelu_tanh"},
     "relu": {"activation": "relu"},
     "silu": {"activation": "silu"},
-    "gated": {"gated": True},
-    "shared keys": {"num_key_value_heads": 2},
     "modern": {**MODERN, "num_layers": 2},
     **{name: SWITCHES[name] for name in ("llama", "relative", "scaled")},
 }

@@ -68,8 +68,12 @@ FAMILIES = {
     "gte-large-en-v1.5": {},
     "eurobert-610m": {"num_key_value_heads": 2, "head_dim": 12},
 }
-OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers", "masks"))
-CASES = [*(("onnx", task) for task in TASKS), *OTHERS, ("openvino", "path")]
+# `test_models.py` has the other tasks in OpenVINO.
+CASES = [
+    *(("onnx", task) for task in TASKS),
+    ("openvino", "vectors"),
+    *(("litert", task) for task in ("vectors", "words", "answers", "masks")),
+]
 
 
 def made(task):
@@ -259,38 +263,11 @@ def made_with_head(kind):
     )
 
 
-@pytest.fixture(scope="module")
-def export_with_head(tmp_path_factory):
-    @functools.cache
-    def export(form, kind):
-        directory = tmp_path_factory.mktemp(f"{form}-{kind}") / "out"
-        outputs = [each.output for each in EXPORTS[form](made_with_head(kind), directory)]
-        return directory, outputs
-
-    return export
-
-
-@pytest.mark.parametrize("form", ["onnx", "openvino"])
-def test_a_head_answers_what_a_caller_has_pooled(form, export_with_head):
-    directory, outputs = export_with_head(form, "windows")
-    assert "logits of the head" in outputs
-    model, run, head = (
-        made_with_head("windows"),
-        opened(form, directory),
-        RUNTIMES[form].open(directory / RUNTIMES[form].head),
-    )
-    text = "the film was very good , and the plot was dull and cold . " * 3
-    packed = {name: each[0].numpy() for name, each in model.preprocessor([text]).items()}  # [windows, seq_length]
-    features = run(packed)["features"]
-    assert len(features) > 2
-    np.testing.assert_allclose(head({"features": features.mean(axis=0)[None]})["logits"], model([text]), atol=1e-4)
-
-
-@pytest.mark.parametrize("form", ["onnx", "openvino"])
-def test_a_head_leaves_a_prompt_out_of_the_pooling(form, export_with_head):
-    directory, outputs = export_with_head(form, "prompts")
-    assert "embedding of the head" in outputs
-    model, run, runtime = made_with_head("prompts"), opened(form, directory), RUNTIMES[form]
+def test_a_head_leaves_a_prompt_out_of_the_pooling(tmp_path):
+    """In ONNX Runtime: `test_loading.py`. Heads that answer for windows: `test_models.py`."""
+    model, runtime, directory = made_with_head("prompts"), RUNTIMES["openvino"], tmp_path / "out"
+    assert "embedding of the head" in [each.output for each in export_openvino(model, directory)]
+    run = opened("openvino", directory)
     packed = {name: each.numpy() for name, each in model.preprocessor(["the film : good", "the film : a cat"]).items()}
     states = run(packed)
     mask = packed["input_mask"] * (np.arange(packed["input_mask"].shape[1]) > 3)

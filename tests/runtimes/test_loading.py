@@ -28,7 +28,7 @@ from .test_models import close
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 
 EXPORTS = {"onnx": export_onnx, "openvino": export_openvino}
 TEXTS = [*small.TEXTS, "one", "good " * 8, "she loved watching it"]

@@ -11,7 +11,7 @@ from ..support.tasks import CASES
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 
 EXPORTS = {"onnx": export_onnx, "openvino": export_openvino}
 HOSTILE = [

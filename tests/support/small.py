@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import string
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -178,15 +179,17 @@ def _written(path: Path) -> str:
     return " ".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
 
 
-def write_minilm_of_pages(directory: Path) -> Path:
-    """Writes all-MiniLM-L6-v2 with only its first and last layers and the tokens that pages and examples use.
+def write_minilm_of_pages(directory: Path, layers: Sequence[int] = (0, 5)) -> Path:
+    """Writes all-MiniLM-L6-v2 with only some layers, and the tokens that pages and examples use.
 
-    It still learns their tasks; a fifth of the weights makes training, exports and files of runs cheap.
+    It still learns their tasks; a fifth of the weights makes training, exports and files of runs cheap. With all six
+    layers, half of the weights, it gives the numbers of the whole model.
 
     Returns:
         The directory.
     """
-    real, layers = presets.resolve("all-MiniLM-L6-v2"), {"0": "0", "5": "1"}
+    real = presets.resolve("all-MiniLM-L6-v2")
+    directory.mkdir(exist_ok=True)
     paths = [path for place in ("*.md", "docs/**/*.md", "examples/**/*.*") for path in ROOT.glob(place)]
     text = " ".join(map(_written, paths)).lower() + string.printable
     vocabulary = (real / "vocab.txt").read_text("utf-8").split("\n")[:-1]
@@ -207,8 +210,8 @@ def write_minilm_of_pages(directory: Path) -> Path:
         layer = re.match(r"encoder\.layer\.(\d)\.", name)
         if layer is None:
             tensors[name] = value[rows] if "word_embeddings" in name else value
-        elif layer[1] in layers:
-            tensors[f"encoder.layer.{layers[layer[1]]}.{name[layer.end() :]}"] = value
+        elif int(layer[1]) in layers:
+            tensors[f"encoder.layer.{layers.index(int(layer[1]))}.{name[layer.end() :]}"] = value
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     others = ("tokenizer.json", "special_tokens_map.json", "README.md")  # of the whole vocabulary, or not needed
     left = {*others, *(path.name for path in directory.iterdir())}
