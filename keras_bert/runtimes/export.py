@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -30,7 +31,26 @@ _SOURCES = {"embedding": "sequence_output", "logits": "features"}
 _SOURCES |= dict.fromkeys(("probabilities", "values", "score", "probability"), "logits")
 
 
-class PackedModel(keras.Model):
+class _ExportedModel(keras.Model):
+    """A model of which Keras's exporters see the layers, but not the preprocessor: they would trace its functions."""
+
+    def __init__(self, model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, name: str) -> None:
+        super().__init__(name=name)
+        self._unseen = SimpleNamespace(model=model, preprocessor=preprocessor)
+        layers = [model] if isinstance(model, BertEncoder) else model.layers
+        self.seen = [each for each in layers if not isinstance(each, BertPreprocessor)]
+        self.built = True
+
+    @property
+    def model(self) -> Any:
+        return self._unseen.model
+
+    @property
+    def preprocessor(self) -> BertPreprocessor | None:
+        return self._unseen.preprocessor
+
+
+class PackedModel(_ExportedModel):
     """A model for Keras's exporters, whose inputs are ids with a runtime's names and types."""
 
     # Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens. It
@@ -44,14 +64,12 @@ class PackedModel(keras.Model):
         preprocessor: BertPreprocessor | None = None,
         length: int | None = None,  # of the rows; None: any length
     ) -> None:
-        super().__init__(name="packed")
-        self.model, self.preprocessor, self.length = model, preprocessor, length
-        self.config = encoder_of(model).config
+        super().__init__(model, preprocessor, "packed")
+        self.length, self.config = length, encoder_of(model).config
         inputs = NAMES if self.config.type_vocab_size > 1 else NAMES[:2]
         self.runtime_names = {name: runtime.names[name] for name in inputs}
         self.ids_dtype = runtime.ids_dtype
         self.only_answers = runtime.only_answers
-        self.built = True
 
     def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         packed = {hub_name: inputs[name] for hub_name, name in self.runtime_names.items()}
@@ -70,13 +88,12 @@ class PackedModel(keras.Model):
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
 
-class HeadModel(keras.Model):
+class HeadModel(_ExportedModel):
     """A task's head for Keras's exporters, from outputs of the `PackedModel` to answers."""
 
     def __init__(self, model: BertTask, runtime: Runtime) -> None:
-        super().__init__(name="head")
-        self.model, self.ids_dtype = model, runtime.ids_dtype
-        self.built = True
+        super().__init__(model, None, "head")
+        self.ids_dtype = runtime.ids_dtype
 
     def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         return self.model.serve_head(inputs)
