@@ -34,7 +34,8 @@ TASKS = {
     **{
         name: (case.model_without_dropout, case.loss, (case.x, case.y))
         for name, case in CASES.items()
-        if name not in ("pairs", "classes by the mean of tokens")  # with the loss of classes
+        # With the loss of classes, and that of "of several sizes".
+        if name not in ("pairs", "classes by the mean of tokens", "next sentence", "vectors")
     },
     "pre-training": (
         headless(BertPretrainer), None, (POSITIONS, {"masked_lm": TOKENS, "next_sentence": np.array([0, 1, 1, 0])}),

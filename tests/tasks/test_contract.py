@@ -46,6 +46,9 @@ def marked(names):
     return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
 
 
+# With outputs of each shape and type, and one text or two: the rest is the same for all in a program without Python.
+IN_C = ("classes", "words of a CRF", "questions", "masks", "vectors of tokens")
+IN_INT8 = ("classes", "words", "questions", "masks")  # it is calibrated with texts, words, two texts, masks
 of_each_network = pytest.mark.parametrize("case", marked(NETWORKS), indirect=True, scope="module")
 
 
@@ -229,7 +232,7 @@ LONG_TEXT = {
 @pytest.mark.slow
 @pytest.mark.parametrize("long_text", LONG_TEXT)
 @of_each_network
-def test_what_cannot_be_done_with_long_texts_is_refused_when_the_model_is_loaded(case, preset, long_text):
+def test_what_cannot_be_done_with_long_texts_is_refused_when_the_model_is_loaded(case, preset, long_text, untraced):
     load = functools.partial(case.kind.from_preset, preset, long_text=long_text, sequence_length=8)
     if case.kind in LONG_TEXT[long_text]:
         with error_names(ValueError, "long_text", long_text):
@@ -285,8 +288,9 @@ def version(model, tmp_path_factory):
 
 
 @pytest.mark.slow
+@of_each_network
 def test_a_server_answers_what_the_verb_answers(case, model, version, answers, monkeypatch):
-    if case.kind is not BertQuestionAnswerer and "crf" not in case.settings:  # those with most in their graphs
+    if case.kind is not BertQuestionAnswerer:  # with most in its graph
         monkeypatch.setattr(check, "_check_answers", lambda *_: "not asked in a process of its own")
     assert "TF Serving has all of them" in check.check_serving(version)[0]
     signature = tf.saved_model.load(version).signatures["serving_default"]
@@ -297,15 +301,16 @@ def test_a_server_answers_what_the_verb_answers(case, model, version, answers, m
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", IN_C, indirect=True, scope="module")
 def test_a_program_in_c_answers_what_the_verb_answers(case, model, version, answers, in_c):
     texts = [column.numpy().astype(str).tolist() for column in served_texts(case)]
     assert_answers(case, in_c(version, dict(zip(model.text_names, texts, strict=True))), answers)
 
 
-@of_each_network
-@pytest.mark.parametrize("precision", [
-    pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=[pytest.mark.slow, needs_int8]),
-])  # fmt: skip
+@pytest.mark.parametrize(("case", "precision"), [
+    *(pytest.param(*each.values, "bfloat16", marks=[*each.marks, needs_bfloat16]) for each in marked(NETWORKS)),
+    *(pytest.param(each, "int8", marks=[pytest.mark.slow, needs_int8]) for each in IN_INT8),
+], indirect=["case"], scope="module")  # fmt: skip
 def test_a_low_precision_gives_nearly_the_same(case, model, preset, precision):
     lower, packed = case.kind.from_preset(preset, precision=precision), packed_inputs(case, model)
     assert lower.precision == precision

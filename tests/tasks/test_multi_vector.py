@@ -65,7 +65,7 @@ def new(tokenizer=None, **settings):
         "layer_norm_epsilon": 1e-5,
         "head_activation": "gelu",
     }
-    changes = {} if isinstance(ours, WordPieceTokenizer) else modern
+    changes = {"num_layers": 1} if isinstance(ours, WordPieceTokenizer) else modern
     encoder = small.encoder(vocab_size=ours.vocabulary_size, **changes)
     return small.shaken(
         BertMultiVectorEncoder(encoder, BertPreprocessor(ours, None, max_sequence_length=20), **settings)

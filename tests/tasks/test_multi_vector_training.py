@@ -62,7 +62,7 @@ def test_losses_are_those_of_what_is_encoded(settings, untraced):
 def step(name, mini_batch_size, settings=CLASSIC):
     model, (loss, y) = new(**settings), LOSSES[name]
     before = [each.numpy() for each in model.trainable_variables]
-    model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=mini_batch_size is None)
+    model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=True)
     with model.training_with(on_labels if mini_batch_size is None else by_mini_batches(mini_batch_size)):
         found = float(model.train_on_batch(tuple(map(tf.constant, COLUMNS)), y))
     pairs = zip(model.trainable_variables, before, strict=True)

@@ -354,9 +354,10 @@ ANSWERED = tuple(column[:2] for column in TAUGHT), ANSWERS[:2]
         (ANSWERED, ANSWERED, None, None),
     ],
 )
-def test_training_chooses_a_threshold_if_questions_have_no_answer(train, validation, given, chosen):
+def test_training_chooses_a_threshold_if_questions_have_no_answer(train, validation, given, chosen, untraced):
     model = new(scale=0.1, no_answer_threshold=given)
-    history = fine_tune(model, train, validation, epochs=3, batch_size=1, learning_rate=5e-3, progress=False)
+    settings = {"epochs": 3, "batch_size": 4, "learning_rate": 5e-3, "frozen_layers": 1}
+    history = fine_tune(model, train, validation, progress=False, **settings)
     if chosen == "best":
         best = max(history, key=lambda epoch: epoch["val_f1"])
         chosen = best["val_no_answer_threshold"]

@@ -49,8 +49,7 @@ EPOCHS = 2
 # Losses that compare the rows of a batch: gradients are those of one device with the whole batch.
 COMPARING = {
     "ranking": MultipleNegativesSymmetricRankingLoss(),
-    "ranking_by_two": MultipleNegativesRankingLoss(),  # in mini-batches of two
-    "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),
+    "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),  # in mini-batches of two
     "tokens_by_two": MultipleNegativesRankingLoss(1.0),  # of their vectors; replicas have rows of unlike lengths
     "guided": GISTEmbedLoss(),
     "cosent": CoSENTLoss(),
@@ -59,21 +58,12 @@ COMPARING = {
     "few_shot": None,  # the loss is that of the step
     "few_shot_of_two": None,  # two rows: of three replicas, one has none
 }
-# A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them. Three replicas
-# have unlike numbers of rows.
+# A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them, and in many
+# the encoder does not learn. Three replicas have unlike numbers of rows.
 JOBS = {
-    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "angle"),
-    ("mirrored", 3): (
-        "ranking_by_two",
-        "shorter_by_two",
-        "tokens_by_two",
-        "guided",
-        "cosent",
-        "lists",
-        "few_shot",
-        "few_shot_of_two",
-    ),
-    ("multi_worker", 2): ("few_shot_run", "ranking", "lists", "classified", "pretrained"),
+    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "angle", "guided", "cosent"),
+    ("mirrored", 3): ("shorter_by_two", "tokens_by_two", "lists", "few_shot", "few_shot_of_two"),
+    ("multi_worker", 2): ("few_shot_run", "ranking", "classified", "pretrained"),
 }
 JOBS["one", 1] = tuple(sorted({name for names in JOBS.values() for name in names}))
 
@@ -149,7 +139,7 @@ def tagged_by_crf():
         variable.assign(1.5 * variable)
     kinds = [[word in PRAISE for word in words] for words in sentences()]
     y = [["BI"[i > 0 and row[i - 1]] + "-x" if row[i] else "O" for i in range(len(row))] for row in kinds]
-    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "teacher": teacher}
+    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "teacher": teacher, "frozen_layers": 1}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
     return model, [entry[name] for entry in history for name in ("loss", "val_f1")]
 
@@ -159,7 +149,8 @@ def answered():
     model = BertQuestionAnswerer(*encoder_and_preprocessor(sequence_length=None, stride=8))
     x = ["film good"] * ROWS, [" ".join(words) for words in sentences()]
     y = [[(words[0], 0)] for words in sentences()]
-    history = fine_tune(model, (x, y), (x, y), epochs=EPOCHS, batch_size=16, learning_rate=1e-3, progress=False)
+    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "frozen_layers": 1}
+    history = fine_tune(model, (x, y), (x, y), progress=False, **settings)
     return model, [entry[name] for entry in history for name in ("loss", "val_f1")]
 
 
@@ -169,7 +160,7 @@ def mixed():
     keras.utils.set_random_seed(0)
     encoder = BertEncoder(plain.encoder.config, dtype="mixed_bfloat16")
     model = BertClassifier(encoder, plain.preprocessor, reviews.LABELS, dropout=0.0)
-    settings = {"epochs": 4, "batch_size": 8, "learning_rate": 1e-3, "progress": False}
+    settings = {"epochs": 4, "batch_size": 8, "learning_rate": 1e-3, "frozen_layers": 1, "progress": False}
     return None, [epoch["loss"] for epoch in fine_tune(model, reviews.examples(16), **settings)]
 
 
@@ -177,7 +168,8 @@ def few_shot_run():
     """fine_tune by few_shot, whose head is fitted in each process; its weights are not compared."""
     model = reviews.classifier()
     x, y = reviews.examples(10)
-    history = fine_tune(model, (x, y), few_shot=True, epochs=1, batch_size=6, learning_rate=1e-3, progress=False)
+    settings = {"epochs": 1, "batch_size": 6, "learning_rate": 1e-3, "frozen_layers": 1, "progress": False}
+    history = fine_tune(model, (x, y), few_shot=True, **settings)
     return None, [history[0]["loss"], *(answer["probability"] for answer in model.classify(x))]
 
 
@@ -190,6 +182,7 @@ def compared(kind):
     y[5, 1] = y[0, 1]
     if kind == "lists":
         model = small.task(BertReranker, config={"num_layers": 1}, scale=0.1)
+        model.encoder.trainable = False
         x = pack_lists(model.preprocessor, [*columns, columns[0][::-1]])
         y = np.array([[1, 0], [1, 1], [0, 2], [0, 0], [1, 0], [0, 0], [2, 2]])  # replicas have 3 pairs and 1
     elif loss is None:
@@ -201,6 +194,7 @@ def compared(kind):
     elif kind == "tokens_by_two":
         model = BertMultiVectorEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor(), [{"units": 8}])
         model = small.shaken(model, scale=0.1)
+        model.encoder.trainable = False
         x = tuple(map(tf.constant, columns))
     else:
         model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
@@ -218,6 +212,7 @@ def compared(kind):
 def pretrained(records: Path, directory: Path):
     """pretrain, from records of pairs."""
     model = BertPretrainer(*encoder_and_preprocessor(sequence_length=16))
+    model.encoder.trainable = False
     settings = {"batch_size": 16, "learning_rate": 1e-3, "measure_every": 4, "accumulate": 2}
     history = pretrain(model, records, 8, directory, records, progress=False, **settings)
     names = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")

@@ -13,7 +13,6 @@ from ..support.processes import run_python
 
 KINDS = [  # one of each way to train or load: the other tasks share these
     "a Keras model",  # first: its first time is also for what a process makes only once
-    "BertClassifier",
     "BertSentenceEncoder",
     "fine_tune into a directory",
     "fine_tune with LoRA",
