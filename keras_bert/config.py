@@ -267,9 +267,9 @@ class BertConfig:
             >>> [BertConfig.named(name).reads_pooler("sequence") for name in ("bert-base", "roberta-base")]
             [True, False]
         """
-        row = HEADS[head]
-        if row.of_pooler or not row.of_text or self.head_norm or not self.sequence_pooler:
-            return row.of_pooler
+        row = HEADS.get(head)
+        if row is None or row.of_pooler or not row.of_text or self.head_norm or not self.sequence_pooler:
+            return row is not None and row.of_pooler
         if row.is_list:  # RoBERTa's classifier has a layer that is its pooler in all but name
             return self.sequence_activation in (None, "tanh")
         return self.sequence_activation is None and (self.pooler or self.pooling == "first")
