@@ -72,16 +72,20 @@ def ask(server, texts, expected, number, session=requests):
 
     Args:
         expected: by way, the answers to all texts: of each version, or of the only one.
-
-    Returns whether the server is there.
     """
     rows = [(number * 7 + k) % len(texts) for k in range(1 + number % 3)]
     way = [*expected][number % len(expected)]
+    found, versions = way(server, [texts[row] for row in rows], session), [*expected[way].values()]
+    if way is vectors_over_grpc:  # the others do not say the version: it is the same for every row
+        found, version = found
+        versions = [expected[way][version]]
+    assert any(np.allclose(found, each[rows], rtol=0, atol=1e-5) for each in versions), way
+
+
+def is_answered(*arguments):
+    """Asks, and returns whether the server is there."""
     try:
-        found, versions = way(server, [texts[row] for row in rows], session), [*expected[way].values()]
-        if way is vectors_over_grpc:  # the others do not say the version: it is the same for every row
-            found, version = found
-            versions = [expected[way][version]]
+        ask(*arguments)
     except (requests.ConnectionError, openai.APIConnectionError):
         return False
     except openai.InternalServerError as error:
@@ -92,7 +96,6 @@ def ask(server, texts, expected, number, session=requests):
         if error.code() != grpc.StatusCode.UNAVAILABLE:
             raise
         return False
-    assert any(np.allclose(found, each[rows], rtol=0, atol=1e-5) for each in versions), way
     return True
 
 
@@ -158,7 +161,8 @@ def test_load(form, start_process, tmp_path):
             asked = [clients.submit(ask, server, texts, expected, number) for number in range(REQUESTS)]
             asked[REQUESTS // 2].result()
             add(version)
-            assert all(each.result() for each in asked)
+            for each in asked:
+                each.result()
             server.wait_for(**{f"v{version - 1}": "END", f"v{version}": "AVAILABLE"})
             assert answered(server) == REQUESTS * (version - 1)
         stopped.set()
@@ -167,9 +171,8 @@ def test_load(form, start_process, tmp_path):
         def ask_until_refused(client):
             with requests.Session() as session:
                 numbers = itertools.count(client, CLIENTS)
-                return sum(
-                    1 for _ in itertools.takewhile(lambda each: ask(server, texts, expected, each, session), numbers)
-                )
+                asked = (is_answered(server, texts, expected, number, session) for number in numbers)
+                return sum(1 for _ in itertools.takewhile(bool, asked))
 
         asking = [clients.submit(ask_until_refused, client) for client in range(CLIENTS)]
         time.sleep(1)
