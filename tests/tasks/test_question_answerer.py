@@ -72,8 +72,8 @@ def test_white_space_is_no_answer(untraced):
 @pytest.mark.parametrize(("text", "settings"), [
     ({"stride": 1}, {}), ({"stride": 100, "max_sequence_length": 40}, {"max_answer_length": 99}),
 ])  # fmt: skip
-def test_with_other_settings_as_well(text, settings):
-    test_answers_are_those_of_run_squad(new(text, **settings))
+def test_with_other_settings_as_well(text, settings, untraced):
+    test_answers_are_those_of_run_squad(new(text, **settings), untraced)
 
 
 @pytest.mark.slow
