@@ -64,6 +64,17 @@ def test_what_a_format_writes_is_recognized_and_replaced(form, tmp_path):
     assert written & {*row.configs}
 
 
+def test_what_is_of_no_format_is_refused_and_what_is_of_one_is_known_by_its_configuration(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        formats.Preset(tmp_path).check()
+    config = CONFIGS["bert"]
+    formats.write_config(tmp_path / "mine.json", config)  # under a user's own name
+    assert formats.read_config(tmp_path / "mine.json") == config
+    (tmp_path / "model.safetensors").write_bytes(b"?")  # beside a preset of KerasHub
+    (tmp_path / "config.json").write_text('{"class_name": "BertBackbone"}')
+    assert recognition.recognize(tmp_path).name == "keras_hub"
+
+
 def test_around_all_formats_that_are_written_not_one_bit_changes(tmp_path):
     config = CONFIGS["bert"]  # with the tanh approximation, which all of them express
     formats.write(tmp_path / "hugging_face", config, random_weights(config, "masked_lm", "next_sentence"))
