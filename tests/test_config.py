@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig
+from keras_bert.task_table import HEADS
 
 from .support.messages import error_names
 
@@ -83,3 +84,16 @@ def test_numbers_of_numpy_are_python_s():
         json.loads(json.dumps(config.to_dict()))
         == BertConfig.tiny(vocab_size=100, hidden_dropout=0.5, pooler=False).to_dict()
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "readers"),
+    [
+        ("bert-base", {"sequence", "choices", "next_sentence"}),
+        ("roberta-base", {"choices", "next_sentence"}),  # its classifier of texts has a layer of its own, choices none
+        ("modernbert-base", {"next_sentence"}),
+    ],
+)
+def test_heads_that_read_the_pooler_as_those_of_transformers(size, readers):
+    config = BertConfig.named(size)
+    assert {head for head in HEADS if config.reads_pooler(head)} == readers

@@ -73,6 +73,9 @@ def test_a_field_that_a_task_lacks_is_refused(name, task, tmp_path):
 
 def test_few_texts_per_class_are_learned_from_pairs():
     given = recipe.FineTuningRecipe()
+    assert given.may_be_few_shot(None)
+    assert not given.may_be_few_shot(None, "a loss")
+    assert not recipe.FineTuningRecipe(batch_tokens=9).may_be_few_shot()
     assert vars(given.for_examples(16, texts_per_class=8)) == {**vars(given), "few_shot": True, "epochs": 1}
     assert not given.for_examples(99, texts_per_class=33).few_shot
     assert not recipe.FineTuningRecipe(epochs=2).for_examples(16, texts_per_class=8).few_shot
