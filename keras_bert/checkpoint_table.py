@@ -24,7 +24,7 @@ class CheckpointFormat(NamedTuple):
     title: str  # of an open checkpoint, in messages: "it is ..."
     recognizes: Callable[[Look], bool]  # a directory, by the names of files
     files: tuple[str, ...]  # patterns of paths that a new model replaces; * does not match a slash
-    kind: tuple[str, str] | None = None  # word and title of what is recognized; None: the key in the table, and `title`
+    kind: tuple[str, str] | None = None  # its word and title before it is opened; None: its key and `title`
     configs: tuple[str, ...] = (_CONFIG,)  # names of the file of its configuration
     is_config: Callable[[Mapping], bool] = lambda values: True  # whether a file of this name is of this format
     # Patterns that are replaced only beside this format's configuration: else users may have saved them with Keras.
@@ -90,9 +90,7 @@ CHECKPOINT_FORMATS = {
         recognizes=lambda look: "class_name" in look.config,
         files=(_CONFIG,),
         is_config=lambda values: "class_name" in values,
-        files_beside_config=(
-            *("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json"),
-        ),
+        files_beside_config=("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json"),
         fetched=("*.weights.h5",),
     ),
     "tf1": _TENSORFLOW,

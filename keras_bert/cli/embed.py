@@ -1,8 +1,8 @@
 """Copy files with a vector in each row.
 
-Files may have any size. FILE is {tables}; for Excel, choose --format parquet for
-the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
-checked before the first is embedded. After an interruption, the same command resumes, also within a file.
+Files may have any size. FILE is {tables}; for Excel, choose --format parquet for the copy. The copy has the same name
+and format: all columns, and `vector`, as `encode` computes it. All rows are checked before the first is embedded. After
+an interruption, the same command resumes, also within a file.
 
 \b
 Example:
