@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
 import zipfile
 from collections.abc import Iterable
 from typing import BinaryIO
-from xml.sax.saxutils import escape
 
 FORMAT = "xlsx"  # its name among the formats of tables
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -71,4 +71,4 @@ def _cell(value: str | float) -> str:
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return f"<c><v>{value}</v></c>"
     escaped = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", check_cell(value))
-    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(escaped)}</t></is></c>'
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{html.escape(escaped, quote=False)}</t></is></c>'

@@ -150,7 +150,7 @@ class FineTuning(Training[BertTask]):
 
     keeps_best = True
     forward: Forward = staticmethod(on_labels)  # computes the loss of a batch
-    end_epoch: Callable[[tf.data.Dataset], None] | None = None  # in few-shot, the fit of the head
+    end_epoch: few_shot.EndOfEpoch | None = None
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class FineTuning(Training[BertTask]):
         if not len(self.tokenized.lengths):
             raise ValueError("there are no examples to train on")
         class_weights = self._weigh_classes()
-        self.lengths = _count_tokens(model, self.tokenized)
+        self.lengths = _count_tokens(model, self.tokenized, with_padding=self.recipe.batch_tokens is not None)
         self.pack = make_pack(model, self.tokenized, class_weights)
         for warning in kind.warnings(self.targets):
             warnings.warn(warning, stacklevel=4)
@@ -265,7 +265,7 @@ class FineTuning(Training[BertTask]):
             settings["loss"] = json.dumps(keras.saving.serialize_keras_object(self.loss), sort_keys=True)
         if self.mini_batch_size is not None:
             settings["mini_batch_size"] = self.mini_batch_size
-        self.run.start(model, settings)
+        self.run.start(model, settings, () if self.end_epoch is None else self.end_epoch.starts)
         model.kind.initialize_head(getattr(model, "head", None), self.targets)
 
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
@@ -321,18 +321,19 @@ def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
     return columns if isinstance(x, tuple) else columns[0], model.kind.plain(y)
 
 
-def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
+def _count_tokens(model: BertTask, examples: TokenizedExamples, with_padding: bool) -> np.ndarray:
     """Counts the tokens of each packed row, int64 `[examples]`; with windows, roughly the sum over the windows."""
     preprocessor = model.preprocessor
     assert preprocessor is not None  # the preprocessor made the examples
+    shortest = preprocessor.sequence_length or 0 if with_padding else 0
     if preprocessor.stride is not None:
-        return examples.lengths
+        return np.maximum(examples.lengths, shortest)
     longest = preprocessor.longest
     if truncated := int(np.sum(examples.lengths > longest)):
         message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
         advice = "; long_text='windows' reads all of their tokens" if model.READS_WINDOWS else ""
         warnings.warn(f"{message}{advice}", stacklevel=5)
-    return np.minimum(examples.lengths, longest)
+    return np.clip(examples.lengths, shortest, longest)
 
 
 def _check_contrast(

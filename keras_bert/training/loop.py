@@ -313,7 +313,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def first_signal_deferred(enabled: bool) -> Iterator[Callable[[], int]]:
-    """Notes the first SIGINT or SIGTERM, and yields what returns its number, or 0; the next has its usual effect."""
+    """Notes the first SIGINT or SIGTERM, and yields what returns its number, or 0; the next has its usual effect.
+
+    A signal that nobody has acted on has its usual effect at the end.
+    """
     first_signal = [0]
     old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -335,3 +338,5 @@ def first_signal_deferred(enabled: bool) -> Iterator[Callable[[], int]]:
         yield lambda: first_signal[0]
     finally:
         restore()
+    if first_signal[0]:
+        signal.raise_signal(first_signal[0])

@@ -216,10 +216,13 @@ class Run:
         self._check_settings(notes, settings)
         return Position(*(notes[name] for name in Position._fields))
 
-    def start(self, model: BertTask, settings: Mapping[str, Any]) -> None:
-        """Takes a compiled model with a built optimizer, and the settings, which `resume` compares with saved ones."""
+    def start(self, model: BertTask, settings: Mapping[str, Any], further: Sequence[keras.Variable] = ()) -> None:
+        """Takes a compiled model with a built optimizer, and the settings, which `resume` compares with saved ones.
+
+        `further`: what else the state of an unfinished run holds.
+        """
         self.is_chief = distribution.is_chief(model.distribute_strategy)
-        self._model, self._strategy = model, model.distribute_strategy
+        self._model, self._strategy, self._further = model, model.distribute_strategy, further
         with distribution.chief_first(self._strategy):
             self.clear()
         # Python's numbers in place of NumPy's, lists in place of tuples: the form in which a state is read again.
@@ -300,12 +303,12 @@ class Run:
                 files.remove_leftovers(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
-        """Lists the variables of the state: weights and seeds; until the run is finished, also optimizer and loss."""
+        """Lists the variables of the state: weights and seeds; until the run is finished, also all others."""
         if self._is_finished:
             return list(self._model.variables)
         optimizer = self._model.optimizer
         scale = getattr(optimizer, "inner_optimizer", optimizer).schedule.scale  # Keras wraps it with mixed_float16
-        return [*self._model.variables, *optimizer.variables, *self._model.metrics_variables, scale]
+        return [*self._model.variables, *optimizer.variables, *self._model.metrics_variables, scale, *self._further]
 
     def _load(self) -> tuple[list[np.ndarray], dict[str, Any]]:
         assert self.directory is not None

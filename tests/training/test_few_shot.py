@@ -155,10 +155,12 @@ def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned
     assert np.mean(classes[expected.argmax(1)] == y) > 0.9
 
 
-def test_a_run_resumes_with_the_same_weights(learned, tmp_path):
-    with pytest.raises(Stop):
-        learn(pooled(dropout=0.3), tmp_path, StopAt(18))
+@pytest.mark.parametrize("is_same_model", [False, True])
+def test_a_run_resumes_with_the_same_weights(is_same_model, learned, tmp_path):
+    """Also the model whose run was interrupted, as a cell of a notebook that is run again: it goes back by half."""
     resumed, (unbroken, _, history) = pooled(dropout=0.3), learned
+    with pytest.raises(Stop):
+        learn(resumed if is_same_model else pooled(dropout=0.3), tmp_path, StopAt(18))
     assert learn(resumed, tmp_path) == history
     for one, other in zip(resumed.variables, unbroken.variables, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -189,6 +191,9 @@ def test_few_examples_of_a_new_head_are_learned_by_pairs_and_the_run_says_so(lea
     model, few = pooled(), examples(8)
     model.head.logits.bias.assign(np.zeros(2))  # as that of a new head
     assert texts_per_class(model, *few) == 4
+    late = classifier(config={"pooler": False, "pooling": "late"})
+    late.head.logits.bias.assign(np.zeros(2))
+    assert texts_per_class(late, *few) is None  # it cannot learn so
     before_training = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: 1 / 0)
     with warning_names("texts per class", "few_shot=False", 4), pytest.raises(ZeroDivisionError):
         fine_tune(model, few, learning_rate=1e-3, batch_size=8, progress=False, callbacks=[before_training])

@@ -178,6 +178,16 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     assert epoch["loss"] == pytest.approx(losses.mean(), rel=1e-4)
 
 
+@pytest.mark.parametrize("stride", [None, 8])
+def test_a_budget_of_tokens_counts_the_padding_of_a_fixed_length(stride, untraced):
+    sizes = []
+    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: sizes.append(batch))
+    model = classifier(text={"sequence_length": 16, "stride": stride}, config={"num_layers": 1})
+    settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], "batch_tokens": 64}
+    fine_tune(model, (["bad film"] * 4 + ["good film"] * 4, LABELS * 4), **settings)
+    assert len(sizes) == 2  # 4 rows of 16 tokens each
+
+
 def tagged(**recipe):
     """The weights of a tagger after two epochs on five sentences of very different lengths, and its optimizer."""
     model = small.task(BertTokenClassifier, ["O", "B-x"], config={"num_layers": 1}, scale=0.1)

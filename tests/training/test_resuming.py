@@ -298,13 +298,23 @@ def test_a_signal_saves_the_state_and_ends_the_run(unbroken, tmp_path, number, s
 
 @pytest.mark.usefixtures("heeded")
 def test_the_second_signal_has_its_usual_effect():
-    with first_signal_deferred(True) as noticed:
+    with pytest.raises(ZeroDivisionError), first_signal_deferred(True) as noticed:
         os.kill(os.getpid(), signal.SIGINT)
         assert noticed() == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+        raise ZeroDivisionError
     with first_signal_deferred(False) as noticed, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_a_signal_that_comes_too_late_to_interrupt_has_its_usual_effect():
+    last = []
+    with pytest.raises(KeyboardInterrupt), first_signal_deferred(True):
+        os.kill(os.getpid(), signal.SIGINT)
+        last.append("work")
+    assert last == ["work"]
 
 
 @pytest.mark.timing

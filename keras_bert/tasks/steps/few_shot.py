@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -50,27 +51,34 @@ def compare_pairs(
     return ForwardPass([term], model.head.logits(vectors))
 
 
-@contextlib.contextmanager
-def learning_pairs(model: BertClassifier) -> Iterator[Callable[[tf.data.Dataset], None]]:
-    """Trains by `compare_pairs` with a frozen last layer; to train that afterwards, compile the model again."""
-    # Yields what ends an epoch: moves the encoder back by half, and fits the last layer to a dataset of all examples.
-    variables = model.head.logits.variables
-    pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
-    learned = [each for each in model.encoder.trainable_variables if all(each is not other for other in pooler)]
-    starts = [(each, each.numpy()) for each in learned]
+class EndOfEpoch:
+    """Moves the encoder back by half, to the weights that it has now, and fits the last layer to all examples."""
 
-    def end_epoch(batches: tf.data.Dataset) -> None:
-        for variable, start in starts:
-            variable.assign((start + variable.numpy()) / 2)
+    def __init__(self, model: BertClassifier) -> None:
+        self._model = model
+        pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
+        learned = model.encoder.trainable_variables
+        self._learned = [each for each in learned if all(each is not other for other in pooler)]
+        self.starts = [keras.Variable(each.numpy(), trainable=False) for each in self._learned]  # a run saves them
+
+    def __call__(self, batches: tf.data.Dataset) -> None:
+        model = self._model
+        for variable, start in zip(self._learned, self.starts, strict=True):
+            variable.assign((start.numpy() + variable.numpy()) / 2)
         compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
         rows = ((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches)
         model.fit_head(*map(np.concatenate, zip(*rows, strict=True)))
 
+
+@contextlib.contextmanager
+def learning_pairs(model: BertClassifier) -> Iterator[EndOfEpoch]:
+    """Trains by `compare_pairs` with a frozen last layer; to train that afterwards, compile the model again."""
+    variables, end_of_epoch = model.head.logits.variables, EndOfEpoch(model)
     for variable in variables:
         variable.trainable = False
     try:
         with model.training_with(compare_pairs):
-            yield end_epoch
+            yield end_of_epoch
     finally:
         for variable in variables:
             variable.trainable = True
@@ -78,7 +86,7 @@ def learning_pairs(model: BertClassifier) -> Iterator[Callable[[tf.data.Dataset]
 
 def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained."""
-    if not _can_learn(model) or isinstance(x, tuple) or not model.head.is_new:
+    if not _can_learn(model) or isinstance(x, tuple) or pools_logits(model.encoder) or not model.head.is_new:
         return None
     if y is None or importlib.util.find_spec("sklearn") is None:
         return None
