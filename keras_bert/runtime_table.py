@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from keras_bert.counted import either
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
@@ -116,3 +117,5 @@ outputs = {name: np.concatenate([each[name] for each in found]) for name in foun
     has_fixed_length=True,
 )
 RUNTIMES = {each.name: each for each in (_ONNX, _OPENVINO, _LITERT)}
+LOADABLE = [each for each in RUNTIMES.values() if each.can_load]
+LOADABLE_TITLES = either(each.title for each in LOADABLE)

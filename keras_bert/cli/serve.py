@@ -1,7 +1,7 @@
 """Serve models to clients of TF Serving, OpenAI and others.
 
 Each DIRECTORY holds the versions of a model, and its name is the model's. A version is a SavedModel, or an export for
-ONNX Runtime or OpenVINO, which needs no TensorFlow. The highest version in DIRECTORY/<version>/ is served. A higher
+{runtimes}, which needs no TensorFlow. The highest version in DIRECTORY/<version>/ is served. A higher
 version that appears takes over; no request is lost. A DIRECTORY may also be an export itself, as version 1.
 Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
 
@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
+from keras_bert.runtime_table import LOADABLE_TITLES
 from keras_bert.server import check_versions, complete_versions, is_saved_model
 
 _PORT = click.IntRange(0, 65535)
@@ -29,7 +30,7 @@ _SECONDS = 60.0
 _MOST = 5  # records of one place in this time
 
 
-@click.command(help=__doc__)
+@click.command(help=str(__doc__).replace("{runtimes}", LOADABLE_TITLES))
 @click.argument("directories", metavar="DIRECTORY...", nargs=-1, required=True, type=_DIRECTORY)
 @click.option(
     "--port",

@@ -13,7 +13,7 @@ from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.saved import CONFIG, PARTS, Saved, read_export
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
-from keras_bert.runtime_table import RUNTIMES, Runtime
+from keras_bert.runtime_table import LOADABLE, Runtime
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
 
 
@@ -59,9 +59,8 @@ def load(directory: str | Path, threads: int | None = None) -> RuntimeModel:
     directory = Path(directory)
     runtime = runtime_of(directory)
     if runtime is None:
-        runtimes = [each for each in RUNTIMES.values() if each.can_load]
-        names = " and no ".join(each.file for each in runtimes)
-        writers = " or ".join(f"export_{each.name}" for each in runtimes)
+        names = " and no ".join(each.file for each in LOADABLE)
+        writers = " or ".join(f"export_{each.name}" for each in LOADABLE)
         raise FileNotFoundError(f"{directory} has no {names}; {writers} writes such a directory")
     with Preset.open(directory) as preset:
         read, preprocessor = read_texts(preset)
@@ -115,7 +114,7 @@ def task_of_export(preset: Preset) -> str | None:
 
 def runtime_of(directory: Path) -> Runtime | None:
     """Finds the runtime of the export in a directory that `load` opens; None: there is none."""
-    return next((each for each in RUNTIMES.values() if each.can_load and (directory / each.file).is_file()), None)
+    return next((each for each in LOADABLE if (directory / each.file).is_file()), None)
 
 
 def _engine(directory: Path, runtime: Runtime, threads: int | None) -> Engine:

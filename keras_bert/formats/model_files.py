@@ -15,10 +15,11 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, config_format
+from keras_bert.formats.families import SENTENCEPIECE_FILES
 from keras_bert.runtime_table import RUNTIMES
 
 # Patterns of paths in a model's directory; * does not match a slash.
-VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.json")
+VOCABULARIES = ("vocab.txt", "vocab.json", *SENTENCEPIECE_FILES, "tokenizer.json")
 TOKENIZER = (
     *VOCABULARIES,
     "merges.txt",

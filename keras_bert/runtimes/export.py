@@ -20,7 +20,7 @@ from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.saved import PARTS, write_settings
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
-from keras_bert.runtime_table import RUNTIMES, Runtime
+from keras_bert.runtime_table import LOADABLE, Runtime
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, compare_head, sample
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tensors import Tensor
@@ -260,7 +260,7 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
         known = f"precision is {precision!r}; expected {either(runtime.precisions)}"
         raise ValueError(runtime.refused.get(precision, known))
     if not runtime.can_load and getattr(model, "crf", None):
-        others = " or ".join(f"export_{name}" for name, each in RUNTIMES.items() if each.can_load)
+        others = " or ".join(f"export_{each.name}" for each in LOADABLE)
         raise ValueError(
             f"{runtime.title} runs a graph alone, and a CRF labels the words of a sentence outside of it; "
             f"use {others}, or train without crf"

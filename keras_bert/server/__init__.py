@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from keras_bert.formats.recognition import recognize
-from keras_bert.runtime_table import RUNTIMES
+from keras_bert.runtime_table import LOADABLE_TITLES, RUNTIMES
 
 
 def complete_versions(directory: Path) -> dict[int, Path]:
@@ -41,8 +41,7 @@ def check_versions(directory: Path) -> None:
             f"{directory} is itself a SavedModel; move it to {directory / '1'}, or serve its parent directory if its "
             "name is a number"
         )
-    runtimes = " or ".join(each.title for each in RUNTIMES.values() if each.can_load)
     raise FileNotFoundError(
         f"{directory} has no version; a version is a SavedModel in a directory whose name is a number, such as "
-        f"{directory / '1' / 'saved_model.pb'}, or an export for {runtimes} in such a directory"
+        f"{directory / '1' / 'saved_model.pb'}, or an export for {LOADABLE_TITLES} in such a directory"
     )

@@ -40,3 +40,7 @@ FAMILIES: dict[str, Family] = {
     "model2vec": MODEL2VEC,
     "static_embedding": STATIC_EMBEDDING,
 }
+# The names of the files of SentencePiece's models.
+SENTENCEPIECE_FILES = tuple(
+    dict.fromkeys(each.model for family in FAMILIES.values() for each in family.sentencepiece.values() if each.model)
+)

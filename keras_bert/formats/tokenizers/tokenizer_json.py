@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import model_files
+from keras_bert.formats.families import SENTENCEPIECE_FILES
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -15,7 +16,7 @@ IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
 # The first of these files in a directory determines the type of the tokenizer, spelled as in tokenizer.json.
 TYPES = {
-    **dict.fromkeys(("spiece.model", "sentencepiece.bpe.model", "spm.model"), "Unigram"),
+    **dict.fromkeys(SENTENCEPIECE_FILES, "Unigram"),
     IDS: "BPE",
     VOCABULARY: "WordPiece",
 }
