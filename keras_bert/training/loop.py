@@ -24,7 +24,7 @@ from keras_bert.progress import progress_bar
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.steps.replicas import build_optimizer
-from keras_bert.tasks.steps.training_step import flush_accumulation
+from keras_bert.tasks.steps.training_step import flush_of_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.run import Position, Run
@@ -151,6 +151,7 @@ class EpochLoop(keras.callbacks.Callback):
         self.training, self.run, self.task = training, training.run, training.model
         self.first_signal = first_signal  # returns the number of the first signal, or 0
         self.log = TensorBoardLog(self.task, self.run)
+        self.flush = flush_of_accumulation(self.task)
         self.saved_at, self.saved_rate = time.monotonic(), 0.0  # the time and the learning rate at the last save
         self.noticed = 0  # the number of the signal noticed then
         self.progress = training.progress if self.run.is_chief else False
@@ -192,7 +193,7 @@ class EpochLoop(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.task.stop_training = self.run.stopped
         if self.training.ends_accumulation[epoch]:
-            flush_accumulation(self.task)
+            self.flush()
         measures = self.training.measure(epoch, self.progress)
         logs.update({f"val_{name}": float(value) for name, value in measures.items()})
         self.run.end_epoch(logs)

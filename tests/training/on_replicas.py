@@ -8,6 +8,7 @@ import functools
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
@@ -49,8 +50,8 @@ EPOCHS = 2
 # Losses that compare the rows of a batch: gradients are those of one device with the whole batch.
 COMPARING = {
     "ranking": MultipleNegativesSymmetricRankingLoss(),
-    "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),  # in mini-batches of two
-    "tokens_by_two": MultipleNegativesRankingLoss(1.0),  # of their vectors; replicas have rows of unlike lengths
+    "shorter_by_three": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),  # in mini-batches of three
+    "tokens_by_three": MultipleNegativesRankingLoss(1.0),  # of their vectors; replicas have rows of unlike lengths
     "guided": GISTEmbedLoss(),
     "cosent": CoSENTLoss(),
     "angle": AnglELoss(),
@@ -59,13 +60,15 @@ COMPARING = {
     "few_shot_of_two": None,  # two rows: of three replicas, one has none
 }
 # A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them, and in many
-# the encoder does not learn. Three replicas have unlike numbers of rows.
+# the encoder does not learn. Of seven rows, two replicas have four and three, and so two mini-batches and one.
 JOBS = {
-    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "angle", "guided", "cosent"),
-    ("mirrored", 3): ("shorter_by_two", "tokens_by_two", "lists", "few_shot", "few_shot_of_two"),
+    ("mirrored", 2): (
+        *("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "angle", "guided", "cosent"),
+        *("shorter_by_three", "tokens_by_three"),
+    ),
+    ("mirrored", 3): ("lists", "few_shot", "few_shot_of_two"),
     ("multi_worker", 2): ("few_shot_run", "ranking", "classified", "pretrained"),
 }
-JOBS["one", 1] = tuple(sorted({name for names in JOBS.values() for name in names}))
 
 
 def sentences() -> list[list[str]]:
@@ -174,7 +177,7 @@ def few_shot_run():
 
 
 def compared(kind):
-    """A step of gradient descent with one of the losses that compare rows; replicas may have mini-batches of two."""
+    """A step of gradient descent with one of the losses that compare rows; replicas may have mini-batches of three."""
     words = small.WORDS.split()
     columns = [[" ".join(words[i + 3 * j : i + 3 + i % 3 + 2 * j]) for i in range(7)] for j in range(2)]
     columns[1][5] = columns[1][0]  # of one replica, and of the other
@@ -191,18 +194,19 @@ def compared(kind):
         model.head.logits.trainable = False
         x, y = model.preprocessor(columns[0][:rows]), np.array([0, 1, 1, 0, 1, 0, 0])[:rows]
         loss = model.training_loss()
-    elif kind == "tokens_by_two":
+    elif kind == "tokens_by_three":
         model = BertMultiVectorEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor(), [{"units": 8}])
         model = small.shaken(model, scale=0.1)
         model.encoder.trainable = False
         x = tuple(map(tf.constant, columns))
     else:
-        model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
+        model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor(), dense={"units": 32})
+        model.encoder.trainable = kind in ("ranking", "shorter_by_three")
         x = tuple(model.preprocessor(column) for column in columns)
         y = np.linspace(0, 1, 7) if isinstance(loss, CoSENTLoss) else y
         y = np.random.default_rng(0).normal(size=(7, 2, 8)) if isinstance(loss, GISTEmbedLoss) else y
-    if kind.endswith("by_two") and model.distribute_strategy.num_replicas_in_sync > 1:
-        step = by_mini_batches(2)
+    if kind.endswith("by_three") and model.distribute_strategy.num_replicas_in_sync > 1:
+        step = by_mini_batches(3)
     with model.training_with(step):
         model.compile(keras.optimizers.SGD(1.0), loss)
         history = model.fit(tf.data.Dataset.from_tensors((x, tf.constant(y))), verbose=0)
@@ -226,30 +230,31 @@ def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
     return [int(row) for part in parts for each in part for row in each]
 
 
+def train(devices: tf.distribute.Strategy, names: Iterable[str], folder: Path) -> tuple[dict, dict]:
+    """Does these jobs. Returns the arrays that came out, and what this process says of itself."""
+    plain = (any_model, classified, tagged, tagged_by_crf, answered, mixed, few_shot_run)
+    jobs = {each.__name__: each for each in plain}
+    jobs |= {name: functools.partial(compared, name) for name in COMPARING}
+    replicas = devices.num_replicas_in_sync
+    jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{replicas}")
+    found = {}
+    for name in names:
+        with devices.scope():
+            model, numbers = jobs[name]()
+        weights = model.weights if model else []
+        found |= {f"{name} {_NUMBERED.sub('encoder/', each.path)}": each.numpy() for each in weights}
+        found[f"{name} numbers"] = np.array(numbers)
+    return found, {"replicas": replicas, "chief": distribution.is_chief(devices), "rows": rows_seen(devices)}
+
+
 def main(kind: str, replicas: int, folder: Path, result: Path) -> None:
     if kind == "mirrored":
         devices_of_cpu = [tf.config.LogicalDeviceConfiguration()] * replicas
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices_of_cpu)
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    devices = strategy(kind)
-    tf.config.run_functions_eagerly(kind == "one")  # to trace them takes longer
-    plain = (any_model, classified, tagged, tagged_by_crf, answered, mixed, few_shot_run)
-    jobs = {each.__name__: each for each in plain}
-    jobs |= {name: functools.partial(compared, name) for name in COMPARING}
-    jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{kind}")
-    found = {}
-    for name in JOBS[kind, replicas]:
-        with devices.scope():
-            model, numbers = jobs[name]()
-        weights = model.weights if model else []
-        found |= {f"{name} {_NUMBERED.sub('encoder/', each.path)}": each.numpy() for each in weights}
-        found[f"{name} numbers"] = numbers
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # a graph runs a few times only
+    found, notes = train(strategy(kind), JOBS[kind, replicas], folder)
     np.savez(result, **found)
-    notes = {
-        "replicas": devices.num_replicas_in_sync,
-        "chief": distribution.is_chief(devices),
-        "rows": rows_seen(devices),
-    }
     print(json.dumps(notes))
 
 

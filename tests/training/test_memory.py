@@ -14,8 +14,7 @@ from ..support.processes import run_python
 KINDS = [  # one of each way to train or load: the other tasks share these
     "a Keras model",  # first: its first time is also for what a process makes only once
     "BertSentenceEncoder",
-    "fine_tune into a directory",
-    "fine_tune with LoRA",
+    "fine_tune into a directory",  # with LoRA
     "pretrain",
     "from_preset in int8",
     "load_model",
@@ -53,10 +52,13 @@ def test_keras_still_needs_this():
 
 
 # Arguments: the folder of benchmarks/many_models.py, and kinds of models. Each of these is made twice. A line for each
-# has the number of graphs and variables of TensorFlow that the second leaves, when it is gone.
+# has the number of graphs and variables of TensorFlow that the second leaves, when it is gone; the last is of Adam.
 LOOPS = """
 import gc, sys
 from collections import Counter
+
+import keras
+import numpy as np
 
 folder, *kinds = sys.argv[1:]
 sys.path.insert(0, folder)
@@ -67,9 +69,16 @@ def kept():
     alive = Counter(type(each).__name__ for each in gc.get_objects())
     return alive["FuncGraph"] + alive["ResourceVariable"]
 
-for kind, optimizer in [*((kind, None) for kind in kinds), ("a Keras model", "adam")]:
-    first, second = (kept() for _ in many_models.sizes(kind, 2, optimizer))
-    print("kept of", optimizer or kind, second - first, sep=";")
+def adam():
+    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(np.ones((4, 3)), np.ones(4), verbose=0)
+
+many_models.OTHERS["adam"] = adam
+many_models.SETTINGS["lora_rank"] = 4
+for kind in [*kinds, "adam"]:
+    first, second = (kept() for _ in many_models.sizes(kind, 2, None))
+    print("kept of", kind, second - first, sep=";")
 """
 
 

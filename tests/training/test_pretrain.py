@@ -29,6 +29,17 @@ def records(corpus, tmp_path_factory):
     return directory
 
 
+@pytest.fixture(scope="module")
+def few(records, corpus, tmp_path_factory):
+    """The same, with fewer examples to measure with, and their text."""
+    directory = tmp_path_factory.mktemp("few")
+    (directory / "train").symlink_to(records / "train")
+    text = directory / "text.txt"
+    text.write_text("\n\n".join(corpus[1].read_text().split("\n\n")[:10]))
+    write_records([text], directory / "validation", preprocessor(), layout="sentences", progress=False)
+    return directory
+
+
 def new(kind=BertPretrainer, dropout=0.1, pairs=True, **changes):
     return kind(encoder(hidden_dropout=dropout, attention_dropout=dropout, **changes), preprocessor(), pairs)
 
@@ -88,13 +99,13 @@ def check_resumed(records, directory, stops, make=new, last=None, **settings):
 
 
 @pytest.mark.slow
-def test_longer_sequences_at_the_end(tmp_path, records, corpus, untraced):
+def test_longer_sequences_at_the_end(tmp_path, few, corpus, untraced):
     """One run, broken off in each of its phases: 12 tokens a sequence, then 24."""
     short = BertPreprocessor(preprocessor().tokenizer, sequence_length=12)
     write_records(corpus[:1], tmp_path / "short/train", short, layout="sentences", progress=False)
-    write_records(corpus[1:], tmp_path / "short/validation", short, layout="sentences", progress=False)
+    write_records([few / "text.txt"], tmp_path / "short/validation", short, layout="sentences", progress=False)
     masking = MaskedLMMasking(preprocessor().tokenizer, predictions=4)
-    then = Phase(records / "train", 4, batch_size=8, masking=masking, validation=records / "validation")
+    then = Phase(few / "train", 4, batch_size=8, masking=masking, validation=few / "validation")
     settings, seen = {"steps": 4, "measure_every": 4, "then": then}, []
     last = lambda: new(noting(seen))  # noqa: E731
     expected, history = check_resumed(tmp_path / "short", tmp_path, (2, 4), last=last, **settings)
@@ -150,7 +161,7 @@ def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs, u
     """Of rows with different numbers of masked tokens and of tokens; learning from a teacher, too."""
     directory = tmp_path / "train"
     text = tmp_path / "text.txt"
-    lines = corpus[0].read_text().splitlines()
+    lines = corpus[0].read_text().splitlines()[:130]
     text.write_text("\n".join(line[: 3 + 3 * (number % 5)] for number, line in enumerate(lines)))
     objective = "next_sentence" if pairs else "sentences"
     write_records([text], directory, preprocessor(), layout="sentences", objective=objective, progress=False)
@@ -172,16 +183,16 @@ def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs, u
 
 
 @pytest.mark.slow
-def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_an_update(tmp_path, records, untraced):
+def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_an_update(tmp_path, few, untraced):
     """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
-    then = Phase(records / "train", 4, batch_size=8)
+    then = Phase(few / "train", 4, batch_size=8)
     settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}
-    expected, history = check_resumed(records, tmp_path, (1, 3, 3), **settings)
+    expected, history = check_resumed(few, tmp_path, (1, 3, 3), **settings)
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 2, 2, 1; 2, 2 steps
     assert int(expected.optimizer.iterations) == 4
     assert float(expected.optimizer.learning_rate) == 0
     with error_names(RunError, "finished", "configuration of the model"):
-        run(new(dropout=0.2), records, tmp_path / "broken", **settings)
+        run(new(dropout=0.2), few, tmp_path / "broken", **settings)
 
 
 @pytest.mark.slow
@@ -307,7 +318,7 @@ def test_records_of_pairs_are_refused_by_a_model_without_a_head_for_them(tmp_pat
 
 
 @pytest.mark.slow
-def test_text_is_measured_by_the_heads_of_the_model(corpus):
+def test_text_is_measured_by_the_heads_of_the_model(corpus, untraced):
     """A head for pairs has its measures and baselines; other weights have other measures of the same masks."""
     model, other = new(dropout=0.0), new(dropout=0.0, initializer_range=0.3)
     measures = evaluate_text(model, corpus[1:], layout="sentences")

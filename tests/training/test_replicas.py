@@ -15,13 +15,13 @@ from keras_bert.pretraining import write_records
 from keras_bert.tasks import losses
 from keras_bert.tasks.losses import sentence_losses
 from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, VectorMSELoss
+from keras_bert.training import strategy
 
 from ..support.data import ROOT
 from . import on_replicas
 from .on_replicas import ROWS, WORDS
 
 DEVICES = {
-    "one": "one device",
     "mirrored": "{0} devices of this machine",
     "multi_worker": "{0} devices of {0} processes",
 }
@@ -43,8 +43,8 @@ def folder(tmp_path_factory):
     return directory
 
 
-def train(kind, replicas, folder):
-    """Runs the program, in several processes if need be. Returns what each says, and the arrays that it wrote."""
+def start(kind, replicas, folder):
+    """Starts the program, in several processes if need be. Returns these, and the files that they write."""
     processes = replicas if kind == "multi_worker" else 1
     results = [folder / f"{kind}{replicas}_{i}.npz" for i in range(processes)]
     with ExitStack() as held:
@@ -61,6 +61,11 @@ def train(kind, replicas, folder):
         settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, "-m", on_replicas.__name__, kind, str(replicas), str(folder), str(result)]
         started.append(subprocess.Popen(command, **settings))
+    return started, results
+
+
+def ended(kind, replicas, started, results):
+    """What each process says, and the arrays that it wrote."""
     outputs = [process.communicate() for process in started]
     for process, (_, errors) in zip(started, outputs, strict=True):
         assert process.returncode == 0, errors[-3000:]
@@ -70,16 +75,20 @@ def train(kind, replicas, folder):
 
 @pytest.mark.timing
 @pytest.mark.slow
-def test_the_same_as_one_replica(folder):
-    """One test, so that one worker trains alone."""
-    notes, [alone] = train("one", 1, folder)
-    assert notes == [{"replicas": 1, "chief": True, "rows": list(range(ROWS))}]
+def test_the_same_as_one_replica(folder, untraced):
+    """This process trains on one device, beside those of this machine's replicas."""
+    mirrored, multi_worker = ([each for each in on_replicas.JOBS if each[0] == kind] for kind in DEVICES)
+    processes = {each: start(*each, folder) for each in mirrored}
+    names = sorted({name for names in on_replicas.JOBS.values() for name in names})
+    alone, notes = on_replicas.train(strategy("one"), names, folder)
+    assert notes == {"replicas": 1, "chief": True, "rows": list(range(ROWS))}
     # The jobs change what they train, or replicas would agree on nothing.
     assert len(set(alone["mixed numbers"])) == 4
     assert alone["any_model any/kernel"] > 1.1  # it was 1
     assert alone["any_model numbers"][-1] == 2  # updates of four batches
-    for kind, replicas in sorted(set(on_replicas.JOBS) - {("one", 1)}):
-        notes, results = train(kind, replicas, folder)
+    processes |= {each: start(*each, folder) for each in multi_worker}
+    for (kind, replicas), (started, files) in processes.items():
+        notes, results = ended(kind, replicas, started, files)
         assert [each["replicas"] for each in notes] == [replicas] * len(results)
         assert [each["chief"] for each in notes] == [True] + [False] * (len(results) - 1)
         assert sorted(row for each in notes for row in each["rows"]) == list(range(ROWS))

@@ -130,8 +130,11 @@ def _batches_of_update(optimizer: keras.optimizers.Optimizer) -> int:
     return getattr(_inner_optimizer(optimizer), "gradient_accumulation_steps", None) or 1
 
 
-def flush_accumulation(model: keras.Model) -> None:
-    """Makes the update of the last batches if they are too few for one: adds batches with gradients of 0."""
+def flush_of_accumulation(model: keras.Model) -> Callable[[], None]:
+    """Makes a function, to be traced once, that makes the update of the last batches if they are too few for one.
+
+    It adds batches with gradients of 0.
+    """
     optimizer, weights = model.optimizer, model.trainable_weights
     strategy, batches = model.distribute_strategy, _batches_of_update(optimizer)
 
@@ -139,8 +142,12 @@ def flush_accumulation(model: keras.Model) -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
     empty_update = tf.function(lambda: strategy.run(step), autograph=False)
-    while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % batches:
-        empty_update()
+
+    def flush() -> None:
+        while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % batches:
+            empty_update()
+
+    return flush
 
 
 def _inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
