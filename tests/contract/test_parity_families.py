@@ -27,6 +27,7 @@ from ..support import small
 pytestmark = pytest.mark.parity
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+initialization = pytest.importorskip("transformers.initialization")
 
 SMALL = {
     "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
@@ -131,8 +132,10 @@ def their_model(name, auto, sizes=SMALL, scale=0.3, **kwargs):
     config = getattr(transformers, f"{kind}Config")(**{**sizes, **others})
     for key, value in kwargs.items():
         setattr(config, key, value)
+    with initialization.no_init_weights():  # which takes longer than all the rest
+        model = getattr(transformers, auto).from_config(config).eval()
+    model.tie_weights()
     torch.manual_seed(0)
-    model = getattr(transformers, auto).from_config(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=scale)
     return model

@@ -9,7 +9,7 @@ from keras_bert.tasks import BertMaskedLM
 
 from ..support import small, tokenization
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 
 SIZES = {
     "vocabulary_size": 30,

@@ -71,10 +71,10 @@ def classifier(models: dict[str, str], output: str = "pooled_output", trainable:
     return model
 
 
-def save_classifier(directory: Path, models: dict, layers: Callable, **saving: Any) -> None:
+def save_classifier(directory: Path, models: dict, layers: Callable, **saving: Any) -> Any:
     """Saves a Keras 2 classifier as teams have it: `layers(tf_keras, outputs)` on a preprocessor and an encoder.
 
-    `models`: "preprocessor" and "encoder" -> directory. Without a preprocessor, it takes ids.
+    `models`: "preprocessor" and "encoder" -> directory. Without a preprocessor, it takes ids. Returns the classifier.
     """
     library, layer = pytest.importorskip("tf_keras"), pytest.importorskip("tensorflow_hub").KerasLayer
     library.utils.set_random_seed(0)
@@ -95,3 +95,4 @@ def save_classifier(directory: Path, models: dict, layers: Callable, **saving: A
     config = Path(models["encoder"]) / "assets.extra"
     if config.is_dir():  # without it, the number of heads is unknown
         shutil.copytree(config, directory / "assets.extra", dirs_exist_ok=True)
+    return model

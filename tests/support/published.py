@@ -3,6 +3,7 @@
 The numbers are those of `config.json` in the named model; the tokens of the vocabularies are made up, but for BERT's.
 """
 
+import functools
 import itertools
 import json
 from collections.abc import Callable
@@ -59,11 +60,16 @@ def byte_pairs(directory: Path, count: int, special: dict[str, int], added: int 
 
 def pieces(directory: Path, name: str, count: int, special: tuple[str, ...], unknown: str) -> None:
     """A SentencePiece model of `count` pieces, the first of which are `special`."""
+    (directory / name).write_bytes(_model_of_pieces(count, special, unknown))
+
+
+@functools.cache
+def _model_of_pieces(count: int, special: tuple[str, ...], unknown: str) -> bytes:
     kinds = [(token, 0.0, UNKNOWN if token == unknown else CONTROL) for token in special]
     words = [("▁", -5.0, NORMAL), *((char, -9.0, NORMAL) for char in "abcdefghijklmnopqrstuvwxyz.?")]
     words += [(f"▁{word}", -4.0, NORMAL) for word in ("the", "cat", "sat", "it", "rained")]
     words += [(f"▁{number}", -20.0, NORMAL) for number in range(count)]
-    (directory / name).write_bytes(unigram_model([*kinds, *words][:count], b""))
+    return unigram_model([*kinds, *words][:count], b"")
 
 
 class Published(NamedTuple):

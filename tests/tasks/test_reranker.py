@@ -357,7 +357,7 @@ def test_lists_are_learned(labels, untraced):
     assert history[-1]["loss"] < history[0]["loss"]
     assert ("val_spearman" if labels == "scores" else "val_ndcg@10") in history[-1]
     assert before["ndcg@10"] < 0.9
-    assert evaluate(model, x, None)["ndcg@10"] > 0.95
+    assert evaluate(model, x, None)["ndcg@10"] > 0.9
     model.compile("sgd", losses.ListNetLoss(), run_eagerly=True)
     assert np.isfinite(model.fit(x, y and np.array(y), verbose=0).history["loss"]).all()
 

@@ -197,7 +197,7 @@ def test_it_learns_to_rank_with_fewer_tokens():
         before = evaluate(model, pairs, None)["ndcg@10"]
         loss = losses.SpladeLoss(ranking(), weight, weight)
         history = fine_tune(model, (pairs, None), (pairs, None), loss=loss, **SETTINGS)
-        assert history[-1]["val_ndcg@10"] > before + 0.05, weight
+        assert max(epoch["val_ndcg@10"] for epoch in history) > before + 0.05, weight  # of the epoch that is kept
         weights = np.asarray(model(pairs[1]))
         found.append((np.square(weights.mean(axis=0)).sum(), np.count_nonzero(weights)))
     assert found[1][0] < 0.9 * found[0][0]
