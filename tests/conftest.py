@@ -66,7 +66,7 @@ def tokenizer(vocabulary) -> WordPieceTokenizer:
 
 
 @contextlib.contextmanager
-def _eagerly() -> Iterator[None]:
+def eagerly() -> Iterator[None]:
     import tensorflow as tf
 
     before = tf.config.functions_run_eagerly()
@@ -78,14 +78,14 @@ def _eagerly() -> Iterator[None]:
 @pytest.fixture
 def untraced() -> Iterator[None]:
     """Runs tf.functions eagerly: to trace one takes longer than a few calls."""
-    with _eagerly():
+    with eagerly():
         yield
 
 
 @pytest.fixture(scope="module")
 def untraced_module() -> Iterator[None]:
     """The same for all tests of a module, and for its fixtures."""
-    with _eagerly():
+    with eagerly():
         yield
 
 

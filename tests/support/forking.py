@@ -5,11 +5,13 @@ process leaves start Python itself.
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
 import json
 import os
+import re
 import runpy
 import select
 import shutil
@@ -44,9 +46,10 @@ def _serve(server: socket.socket) -> None:
             request, streams, *_ = socket.recv_fds(client, 2**20, 3)
             if program := os.fork():
                 if client in select.select([client, os.pidfd_open(program)], [], [])[0]:
-                    os.kill(program, signal.SIGTERM)  # somebody killed the client
-                else:
-                    client.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]))
+                    os.kill(program, signal.SIGTERM)  # somebody ended the client
+                code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+                with contextlib.suppress(OSError):  # or killed it
+                    client.send(b"%d" % code)
                 os._exit(0)
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
@@ -67,8 +70,10 @@ if __name__ == "__main__":
         LighterImports = importlib.import_module("keras_bert.extras").LighterImports
         LighterImports.libraries -= {"pandas"}  # Keras's `fit` slices data frames
         sys.meta_path.insert(0, LighterImports)
-        for module in ("tensorflow_text", "keras_bert.cli", "keras_bert.training"):
+        for module in ("tensorflow_text", "keras_bert.cli.__main__", "keras_bert.search", "matplotlib.figure"):
             importlib.import_module(module)
+        importlib.import_module("keras_bert.training.report").check_installed()  # and what it needs
+        del sys.modules["keras_bert.cli.__main__"]  # which `-m` runs
         sys.meta_path.remove(LighterImports)
         gc.freeze()  # else each program's garbage collector would go through all that was imported
         server.bind(address)
@@ -77,6 +82,8 @@ if __name__ == "__main__":
         _serve(server)
         if sys.argv[0] == "-m":
             del sys.argv[0]
+            if re.match(os.environ.get("UNTRACED", "$"), " ".join(sys.argv[1:])):
+                sys.modules["tensorflow"].config.run_functions_eagerly(True)
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
@@ -86,4 +93,5 @@ if __name__ == "__main__":
     else:
         server.connect(address)
         socket.send_fds(server, [json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode()], [0, 1, 2])
+        signal.signal(signal.SIGTERM, lambda *_: server.shutdown(socket.SHUT_WR))
         sys.exit(int(server.recv(8)))

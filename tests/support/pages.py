@@ -24,6 +24,9 @@ _PROMISE = re.compile(
 )
 _PROGRAM = re.compile(r"\b(?:keras-bert|python) ")
 _ERROR = re.compile(r"(?:\w*Error|RuntimeError|UserWarning|Error): ")
+# Commands that run tf.functions eagerly: to trace them takes longer than to answer, or to train for a few steps.
+_ANSWERS = "duplicates|embed|encode|evaluate|fill|index|mine|predict|search|similarity"
+_UNTRACED = rf"(?!.*--precision)(({_ANSWERS}) |(distill|finetune) .*--epochs [1-3]\b)"  # low precision needs graphs
 _SECONDS = 900  # far more than any block takes: a longer run hangs
 
 
@@ -92,9 +95,15 @@ def run(block: Block, namespace: dict[str, Any], folder: Path) -> None:
 def _python(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) -> tuple[str, str | None]:
     """The output of a block, and the last line of its error or of the expected warning."""
     import warnings
+    from unittest import mock
 
+    python = forking.commands() / "python" if "sys.executable" in block.code else sys.executable
     code = compile(block.code, block.where, "exec")
-    with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings(record=True) as warned:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        warnings.catch_warnings(record=True) as warned,
+        mock.patch.object(sys, "executable", str(python)),
+    ):
         warnings.simplefilter("always")
         try:
             exec(code, namespace)
@@ -116,7 +125,7 @@ def _shell(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) -
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
         cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "UNTRACED": _UNTRACED},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
