@@ -109,6 +109,29 @@ class HeadModel(_ExportedModel):
         ]
 
 
+class WithWeightsAsInputs(keras.Model):
+    """A model for Keras's exporters that takes its weights as inputs: tf2onnx would copy constants dozens of times."""
+
+    def __init__(self, exported: PackedModel | HeadModel) -> None:
+        super().__init__(name=exported.name)
+        weights = {f"weight_{i}": each for i, each in enumerate(exported.weights)}
+        self.unseen = SimpleNamespace(exported=exported, weights=weights)  # Keras would export them
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
+        exported, weights = self.unseen.exported, self.unseen.weights
+        with keras.StatelessScope([(variable, inputs[name]) for name, variable in weights.items()]):
+            return exported.call({name: each for name, each in inputs.items() if name not in weights})
+
+    def signature(self) -> list[dict[str, keras.InputSpec]]:
+        """Makes the specs of the inputs for `export`: those of the model, and its weights."""
+        weights = {
+            name: keras.InputSpec(shape=tuple(each.shape), dtype=each.dtype, name=name)
+            for name, each in self.unseen.weights.items()
+        }
+        return [{**self.unseen.exported.signature()[0], **weights}]
+
+
 def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
     return model if isinstance(model, BertEncoder) else model.encoder
 

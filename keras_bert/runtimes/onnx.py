@@ -76,16 +76,21 @@ def export_onnx(
 
 
 def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, int8: bool = False) -> None:
+    import numpy as np
+
     onnx = import_extra("onnx", "onnx", "runtimes")
     for name in ("tf2onnx", "onnxscript"):
         import_extra(name, name, "runtimes")
     if float16 or int8:
         import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
-    packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
+    from keras_bert.runtimes.export import WithWeightsAsInputs
     from keras_bert.runtimes.onnx_fusion import fuse
 
-    model = fuse(onnx.load(path))
+    open_model = WithWeightsAsInputs(packed)
+    signature = open_model.signature()
+    open_model.export(str(path), format="onnx", input_signature=signature, verbose=False, opset_version=_OPSET)
+    model = fuse(onnx.load(path), {name: np.asarray(each.value) for name, each in open_model.unseen.weights.items()})
     _name_axes_and_outputs(model)
     if float16:
         model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(

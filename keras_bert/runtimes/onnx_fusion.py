@@ -6,6 +6,8 @@ shape, such as attention with relative positions, stays as it is. ONNX Runtime f
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,10 +117,17 @@ _RULES = [
 ]
 
 
-def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
-    from onnxscript import ir, rewriter
+def fuse(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """Fuses a graph after its inputs in `weights` have become constants."""
+    from onnxscript import ir, optimizer, rewriter
 
+    whole = ir.from_proto(model)
+    for value in [each for each in whole.graph.inputs if each.name in weights]:
+        whole.graph.inputs.remove(value)
+        value.const_value = ir.tensor(weights[value.name], name=value.name)
+        whole.graph.register_initializer(value)
+    optimizer.fold_constants(whole, input_size_limit=sys.maxsize, output_size_limit=sys.maxsize)
     rules = [rewriter.pattern.RewriteRule(*each) for each in _RULES]
-    fused = rewriter.rewrite(ir.from_proto(model), rewriter.pattern.RewriteRuleSet(rules, commute=True))
+    fused = rewriter.rewrite(whole, rewriter.pattern.RewriteRuleSet(rules, commute=True))
     fused.opset_imports.setdefault(_MICROSOFT, 1)
     return ir.to_proto(fused)

@@ -291,6 +291,33 @@ def test_a_head_that_differs_from_keras_is_refused(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+# How many times the bytes of its weights an export adds to what a process takes at most.
+_COPIES = """
+import resource, sys
+from keras_bert import BertSentenceEncoder
+from keras_bert.runtimes import export_onnx
+from tests.support import small
+
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def export(name, **sizes):
+    model = BertSentenceEncoder(small.encoder(scale=0.01, **sizes), small.preprocessor())
+    before, weights = peak(), sum(each.numpy().nbytes for each in model.weights)
+    export_onnx(model, f"{sys.argv[1]}/{name}")
+    return (peak() - before) / weights
+
+export("tiny")  # imports what it needs
+print(export("large", hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=4))
+"""
+
+
+@pytest.mark.slow
+def test_an_export_takes_memory_for_few_copies_of_the_weights(tmp_path):
+    """tf2onnx would copy those in a graph some eighty times."""
+    assert 1 < float(run_python(_COPIES, tmp_path)) < 12
+
+
 def test_a_new_export_leaves_no_head_or_parts_of_an_old_one(tmp_path):
     seen = []
     for model in (made_with_head("windows"), made("path"), made("classes")):
