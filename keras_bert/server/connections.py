@@ -72,11 +72,14 @@ class Connections:
             sending.cancel()
         return response
 
-    async def accept(self, listener: socket.socket, server: web.Server) -> None:
-        """Accepts connections until it is cancelled."""
-        loop = asyncio.get_running_loop()
+    def listen(self, listener: socket.socket, server: web.Server) -> asyncio.Future[None]:
+        """Listens, from now on, and makes a task that accepts connections until it is cancelled."""
         listener.listen(_BACKLOG)
         listener.setblocking(False)
+        return asyncio.ensure_future(self._accept(listener, server))
+
+    async def _accept(self, listener: socket.socket, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 while len(server.connections) >= self._most:

@@ -80,7 +80,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         served = await models.load_first()
         await http_server.setup()
         assert http_server.server is not None  # after `setup`
-        serving = [asyncio.ensure_future(connections.accept(rest_socket, http_server.server))]
+        serving = [connections.listen(rest_socket, http_server.server)]
         if rpc:
             await rpc.server.start()
         ports.append(f"REST port {rest_socket.getsockname()[1]}")

@@ -143,9 +143,14 @@ class Thread(Server):
         super().__init__(directory, ready)
 
     def _serve(self, settings: run.Settings, told: "queue.Queue[str | None]") -> None:
+        def announce(line: str) -> None:
+            """Connects at once: what is announced accepts connections."""
+            socket.create_connection(("127.0.0.1", int(line.rpartition(" ")[2])), HANGS).close()
+            told.put(line)
+
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()
-            await run._serve(settings, told.put)
+            await run._serve(settings, announce)
 
         try:
             asyncio.run(serve())

@@ -80,6 +80,11 @@ def test_a_port_that_is_none(toy_versions, option, port):
     assert f"'{option}': {port} is not in the range 0<=x<=65535" in message
 
 
+def test_a_server_that_is_announced_accepts_connections(start, toy_versions):
+    """Without gRPC, whose start would give it the time to. `Thread` connects."""
+    assert start(toy_versions, port=None).port is None
+
+
 def test_names_of_several_models(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(run, "serve", lambda settings, announce: asked.append(settings.directories))
