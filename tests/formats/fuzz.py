@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import resource
 import shutil
 import tempfile
 import tracemalloc
@@ -21,6 +20,7 @@ from keras_bert.inference import ranges as int8_ranges
 from ..support import fuzzing, transformers4
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import write_weights
+from ..support.memory import most_memory
 
 SHARD = "model-00001-of-00001.safetensors"
 # Kind -> the files one of which is damaged.
@@ -196,11 +196,11 @@ def main(kind, rounds, seed):
                 content = fuzzing.damaged(contents[name], name.endswith(".json"), chance)
             (directory / name).write_bytes(content)
             tracemalloc.reset_peak()
-            before, most = tracemalloc.get_traced_memory()[0], _most_memory()
+            before, most = tracemalloc.get_traced_memory()[0], most_memory()
             result = outcome(kind, directory, expected)
             taken = tracemalloc.get_traced_memory()[1] - before
             if kind.startswith("h5"):  # Python does not count what HDF5 takes
-                taken = max(taken, _most_memory() - most)
+                taken = max(taken, most_memory() - most)
             if taken > 10 * size + MARGIN:
                 raise AssertionError(f"{taken:,} bytes of memory for files of {size:,} bytes")
             (directory / name).write_bytes(contents[name])
@@ -209,11 +209,6 @@ def main(kind, rounds, seed):
         tracemalloc.start()
         fuzzing.run(kind, rounds, seed, attempt)
         tracemalloc.stop()
-
-
-def _most_memory():
-    """The most bytes that this process has had in memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

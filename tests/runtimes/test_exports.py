@@ -293,20 +293,17 @@ def test_a_head_that_differs_from_keras_is_refused(tmp_path, monkeypatch):
 
 # How many times the bytes of its weights an export adds to what a process takes at most.
 _COPIES = """
-import re, sys
+import sys
 from keras_bert import BertSentenceEncoder
 from keras_bert.runtimes import export_onnx
 from tests.support import small
-
-def peak():
-    # Unlike `ru_maxrss`, it does not begin with the memory of the process that started this one.
-    return 1024 * int(re.search("VmHWM: +([0-9]+)", open("/proc/self/status").read().expandtabs(1))[1])
+from tests.support.memory import most_memory
 
 def export(name, **sizes):
     model = BertSentenceEncoder(small.encoder(scale=0.01, **sizes), small.preprocessor())
-    before, weights = peak(), sum(each.numpy().nbytes for each in model.weights)
+    before, weights = most_memory(), sum(each.numpy().nbytes for each in model.weights)
     export_onnx(model, f"{sys.argv[1]}/{name}")
-    return (peak() - before) / weights
+    return (most_memory() - before) / weights
 
 export("tiny")  # imports what it needs
 print(export("large", hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=4))
