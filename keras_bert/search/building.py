@@ -10,7 +10,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from keras_bert import files
 from keras_bert.counted import counted, listed
@@ -38,7 +37,8 @@ def build_index(
 
     The index then has each row of the corpus once. Only new texts are encoded; after an interruption, the same call
     encodes the rest. A search reads the old rows until all new ones are there. Up to 100,000 rows, it is exact. Beyond,
-    it searches a graph of neighbours (HNSW), which misses about one hit in a hundred.
+    it searches a graph of neighbours (HNSW), which misses about one hit in a hundred. It needs Faiss:
+    `pip install 'keras-bert-models[search]'`.
 
     Args:
         corpus: a table in any format of `keras_bert.data.read_table`; any other file has one text per line. It must fit
@@ -67,10 +67,9 @@ def build_index(
     Raises:
         FileNotFoundError: there is no such file or preset.
         ValueError: the corpus has no texts, a row cannot be used, an argument is bad, or the directory holds an index
-            that is damaged, of an older version, or of another model.
-        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+            that is damaged, of another version, or of another model.
+        ImportError: Faiss is not installed.
         BlockingIOError: another process is writing into the directory.
-        OSError: a file cannot be written.
 
     Example:
         >>> import tempfile
@@ -103,7 +102,7 @@ def build_index(
             _check_settings(old, directory, str(preset), digest, text_column if add else None, stored)
             new = [row for key, row in rows.items() if key not in old_ids]
             texts = {database.compute_key(digest, row.text): row.text for row in new}
-            if index.has_vectors(texts):
+            if index.vector_ids().keys() >= texts.keys():
                 break
             index.execute("ROLLBACK")
             counts.update(index.encode(texts, encode, progress))
@@ -118,7 +117,7 @@ def build_index(
             leaving = index.choose({id_column: [row.columns(text_column)[id_column] for row in new]}).tolist()
         stored = stored or (old.stored if old else kind.STORED[0])
         settings = Settings(preset_handle, digest, text_column, stored, kind.width(model))
-        _change(index, directory, settings, leaving, new)
+        _change(index, settings, leaving, new)
         return {"texts": len(index), **counts}
 
 
@@ -134,8 +133,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
 
     Raises:
         FileNotFoundError: there is no index.
-        TypeError: `where` is not a dict.
-        ValueError: as for `TextIndex.search`; or the index is damaged, or no row would be left.
+        TypeError, ValueError: as `TextIndex.search`; or the index is damaged, or no row would be left.
         BlockingIOError: another process is writing into the directory.
 
     Warns:
@@ -159,19 +157,16 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         leaving = index.choose(where).tolist()
         if len(leaving) == len(index):
             raise ValueError(f"none would remain of {counted(leaving, 'row')} of {directory}; remove the directory")
-        values = [(name, each) for name, some in where.items() for each in _values_of(some)]
-        missing = [f"{name}={each}" for name, each in values if not len(index.choose({name: each}))]
-        _change(index, directory, settings, leaving, [])
+        values = {name: filters.list_values(each) for name, each in where.items() if not isinstance(each, Mapping)}
+        wanted = [(name, each) for name, some in values.items() for each in some]
+        missing = [f"{name}={each}" for name, each in wanted if not len(index.choose({name: each}))]
+        _change(index, settings, leaving, [])
     if missing or not leaving:
         warnings.warn(f"no row of {directory} has {listed(missing) or 'all of these values'}", stacklevel=2)
     return len(leaving)
 
 
-def _values_of(condition: object) -> list[Any]:
-    return [] if isinstance(condition, Mapping) else filters.list_values(condition)
-
-
-def _change(index: Database, directory: Path, settings: Settings, leaving: list[int], new: list[Row]) -> None:
+def _change(index: Database, settings: Settings, leaving: list[int], new: list[Row]) -> None:
     """Ends a transaction with a change: a search reads the new rows, with their nearest neighbours, from now on."""
     old = index.settings()
     if old:
@@ -182,14 +177,13 @@ def _change(index: Database, directory: Path, settings: Settings, leaving: list[
     else:
         settings = settings._replace(version=secrets.randbits(60))
         index.execute("DELETE FROM vectors WHERE id NOT IN (SELECT vector FROM rows)")
-        kind = representations.of_index(index, settings)
-        kind.update(index, directory, settings, old, leaving, len(new))
+        representations.of_index(index, settings).update(index, settings, old, leaving, len(new))
     index.write_settings(settings)
     index.execute("COMMIT")
     with contextlib.suppress(sqlite3.OperationalError):  # another process writes, and will remove them
         index.execute("BEGIN IMMEDIATE")
         if now := index.settings():
-            neighbours.remove_other_versions(directory, now.version)
+            neighbours.remove_other_versions(index.path.parent, now.version)
         index.execute("ROLLBACK")
 
 

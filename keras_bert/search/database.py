@@ -135,12 +135,14 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.execute, self.executemany, self.path = connection.execute, connection.executemany, path
 
+    def is_new(self) -> bool:
+        return not self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
     def settings(self) -> Settings | None:
         """Reads the settings; None if no build has been completed."""
         if (row := self.execute(_SETTINGS).fetchone()) is None:
             return None
-        kinds = (str, str, str, str, int, int)
-        if not all(map(isinstance, row, kinds)):
+        if not all(map(isinstance, row, (str, str, str, str, int, int))):
             raise damaged_error(self.path, f"settings {row}")
         return Settings(*row)
 
@@ -175,11 +177,8 @@ class Database:
         encode: Callable[[list[str]], tuple[Iterable[np.ndarray], int]],
         progress: bool | None = None,
     ) -> dict[str, int]:
-        """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`.
-
-        A vector may be any array of float32 or float16.
-        """
-        present = self._vector_ids()
+        """Adds vectors, float32 or float16, of texts that have none yet; counts those `encoded` and `truncated`."""
+        present = self.vector_ids()
         new_keys = [key for key in texts if key not in present]
         total_truncated = 0
         with progress_bar(len(texts), "texts", progress, len(texts) - len(new_keys)) as bar:
@@ -199,7 +198,7 @@ class Database:
 
     def vectors(self, keys: Iterable[bytes], width: int) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
-        ids, select = self._vector_ids(), "SELECT vector, checksum FROM vectors WHERE id = ?"
+        ids, select = self.vector_ids(), "SELECT vector, checksum FROM vectors WHERE id = ?"
         return self._join([self._checked(*self.execute(select, (ids[key],)).fetchone()) for key in keys], width)
 
     def vectors_of_rows(self, width: int, first: int = 0) -> Iterator[np.ndarray]:
@@ -218,11 +217,7 @@ class Database:
         select = "SELECT vectors.vector, checksum FROM rows JOIN vectors ON vectors.id = rows.vector WHERE rows.id = ?"
         return (self._checked(*(self.execute(select, (each,)).fetchone() or (None, None))) for each in ids)
 
-    def has_vectors(self, keys: Iterable[bytes]) -> bool:
-        """Checks whether all these texts have vectors."""
-        return self._vector_ids().keys() >= set(keys)
-
-    def _vector_ids(self) -> dict[bytes, int]:
+    def vector_ids(self) -> dict[bytes, int]:
         return dict(self.execute("SELECT key, id FROM vectors"))
 
     def _checked(self, content: object, checksum: object) -> bytes:
@@ -263,7 +258,7 @@ class Database:
 
     def add(self, rows: Iterable[Row], settings: Settings) -> None:
         """Adds rows, in this order; their texts have vectors."""
-        vectors = self._vector_ids()
+        vectors = self.vector_ids()
         (last,) = self.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()
         numbered = enumerate(rows, start=last + 1)
         while block := dict(itertools.islice(numbered, _ROWS_AT_A_TIME)):
@@ -406,11 +401,9 @@ def _to_bytes(ids: Sequence[int] | np.ndarray) -> bytes:
 
 @contextlib.contextmanager
 def reading(directory: Path, whole: bool = False, may_be_old: bool = False) -> Iterator[tuple[Database, Settings]]:
-    """Opens an index for a block, which sees one state of it; `whole` checks each page of the file, and its digest.
-
-    Raises FileNotFoundError if there is no complete index, and ValueError if it is damaged or something else, or of the
-    old format, which `writing` upgrades.
-    """
+    """Opens an index for a block, which sees one state of it; `whole` checks each page of the file, and its digest."""
+    # Raises FileNotFoundError if there is no complete index, and ValueError if it is damaged or something else, or of
+    # the old format, which `writing` upgrades.
     path, missing = directory / NAME, f"{directory} holds no complete {NAME}; index a corpus there, to the end"
     if not path.is_file():
         raise FileNotFoundError(missing)
@@ -421,7 +414,7 @@ def reading(directory: Path, whole: bool = False, may_be_old: bool = False) -> I
     is_fixed = not os.access(directory, os.W_OK) and not os.path.exists(f"{path}-wal")
     with _connected(path, "mode=ro&immutable=1" if is_fixed else "mode=ro") as database:
         database.execute("BEGIN")
-        if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if database.is_new():
             raise FileNotFoundError(missing)
         if _is_old(database) and not may_be_old:
             raise ValueError(
@@ -437,21 +430,17 @@ def reading(directory: Path, whole: bool = False, may_be_old: bool = False) -> I
 
 @contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[Database]:
-    """Opens a database for a block that writes, created if missing. What the block has not committed is undone.
-
-    Without a path, the file is temporary.
-    """
-    count = "SELECT count(*) FROM sqlite_master"
+    """Opens a file for a block that writes, created if missing, or a temporary one; undoes what is not committed."""
     if path:
         files.refuse_link(path)  # SQLite follows this one only
     with _connected(path, "mode=rwc") as database:
-        if not database.execute(count).fetchone()[0]:
+        if database.is_new():
             database.execute("PRAGMA page_size = 16384")  # holds several vectors
             database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA cache_size = -100000")
         database.execute("BEGIN IMMEDIATE")
-        if not database.execute(count).fetchone()[0]:
+        if database.is_new():
             marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
             for statement in (*_SCHEMA, *marks):
                 database.execute(statement)

@@ -66,14 +66,14 @@ class DenseVectors:
         return model.encode(texts, progress=False, prompt=find_prompt(model, "query"))
 
     @classmethod
-    def update(
-        cls, index: Database, directory: Path, settings: Settings, old: Settings | None, leaving: list[int], added: int
-    ) -> None:
+    def update(cls, index: Database, settings: Settings, old: Settings | None, leaving: list[int], added: int) -> None:
+        directory = index.path.parent
         base = Neighbours.open(directory, old, mapped=False) if old and not leaving else None
         make_neighbours(index, settings, base).write(directory, settings.version)
 
     @classmethod
-    def open(cls, index: Database, directory: Path, settings: Settings, ids: np.ndarray) -> DenseVectors:
+    def open(cls, index: Database, settings: Settings, ids: np.ndarray) -> DenseVectors:
+        directory = index.path.parent
         if (found := Neighbours.open(directory, settings)) is None:
             found = make_neighbours(index, settings)
             with contextlib.suppress(OSError):  # then each process makes its own

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,9 +37,8 @@ def evaluate_retrieval(
 ) -> dict[str, float]:
     """Measures how well a model finds the documents that answer a query, on a test collection such as BEIR's.
 
-    Each query searches the whole corpus, and its 100 best documents are measured by trec_eval, as the tables of BEIR
-    are: ties are ordered by the documents' ids, and a document with the query's own id is left out. A model searches an
-    index, like `TextIndex`.
+    Each query searches an index of the whole corpus, and its 100 best documents are measured by trec_eval, as the
+    tables of BEIR are: ties are ordered by the documents' ids, and a document with the query's own id is left out.
 
     Args:
         collection: a directory in BEIR's layout, or what `keras_bert.data.read_beir` returns.
@@ -54,9 +53,7 @@ def evaluate_retrieval(
         The means over the queries: `ndcg@10`, `mrr@10`, `recall@100` and `map@100`.
 
     Raises:
-        FileNotFoundError: as `read_beir` and `build_index`.
-        ValueError: as these.
-        ImportError: `pip install 'keras-bert-models[search]'`.
+        FileNotFoundError, ValueError, ImportError: as `read_beir` and `build_index`.
 
     Example:
         >>> collection = RetrievalData(
@@ -70,11 +67,21 @@ def evaluate_retrieval(
     import_extra("pytrec_eval", "pytrec-eval-terrier", "search")
     if not isinstance(collection, RetrievalData):
         collection = read_beir(collection, split)
-    if directory is None:
-        with tempfile.TemporaryDirectory() as temporary:
-            run = _run_of_index(collection, preset, temporary, hybrid, reranker, batch_tokens, progress)
-    else:
-        run = _run_of_index(collection, preset, directory, hybrid, reranker, batch_tokens, progress)
+    with tempfile.TemporaryDirectory() as temporary:
+        corpus = Path(temporary, "corpus.jsonl")
+        directory = Path(temporary, "index") if directory is None else directory
+        rows = ({"_id": identifier, "text": text} for identifier, text in collection.documents.items() if text)
+        corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        build_index(corpus, directory, preset, batch_tokens=batch_tokens, progress=progress)
+        index = TextIndex(directory, preset)
+        found = index.search(collection.queries.values(), top_k=_DEPTH + 1, reranker=reranker, hybrid=hybrid)
+    run: Run = {}
+    for query, hits in zip(collection.queries, found, strict=True):
+        scores: Sequence[float] = [hit.get("score", hit["similarity"]) for hit in hits]
+        if hybrid and reranker is None:  # the order is that of two rankings
+            scores = range(len(hits), 0, -1)
+        scored = [(hit["row"]["_id"], float(score)) for hit, score in zip(hits, scores, strict=True)]
+        run[query] = dict([(document, score) for document, score in scored if document != query][:_DEPTH])
     return measure(run, collection.relevance)
 
 
@@ -86,29 +93,3 @@ def measure(run: Run, relevance: Mapping[str, Mapping[str, int]]) -> dict[str, f
     values = {name: np.array([each[trec] for each in by_query]) for name, trec in _TREC.items()}
     values["mrr@10"] = np.where(values["mrr@10"] > 1 / 11, values["mrr@10"], 0)  # trec_eval looks at all ranks
     return {name: float(each.sum() / len(relevance)) for name, each in values.items()}
-
-
-def _run_of_index(
-    collection: RetrievalData, preset: str | Path, directory: str | Path, hybrid: bool,
-    reranker: BertReranker | None, batch_tokens: int, progress: bool | None,
-) -> Run:  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = Path(folder, "corpus.jsonl")
-        rows = ({"_id": identifier, "text": text} for identifier, text in collection.documents.items() if text)
-        corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        build_index(corpus, directory, preset, batch_tokens=batch_tokens, progress=progress)
-    index = TextIndex(directory, preset)
-    found = index.search(collection.queries.values(), top_k=_DEPTH + 1, reranker=reranker, hybrid=hybrid)
-    run: Run = {}
-    for query, hits in zip(collection.queries, found, strict=True):
-        ids = [hit["row"]["_id"] for hit in hits]
-        scores: Sequence[float] = [hit.get("score", hit["similarity"]) for hit in hits]
-        if hybrid and reranker is None:  # the order is that of two rankings
-            scores = range(len(hits), 0, -1)
-        run[query] = _best(zip(ids, scores, strict=True), query)
-    return run
-
-
-def _best(found: Iterable[tuple[str, float]], query: str) -> dict[str, Any]:
-    """Keeps the best documents, without the query itself."""
-    return dict([(document, float(score)) for document, score in found if document != query][:_DEPTH])

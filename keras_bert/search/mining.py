@@ -162,8 +162,7 @@ def mine_negatives(
 
     Raises:
         ValueError: there are no pairs, or the numbers of queries and positives differ.
-        FileNotFoundError: there is no such preset.
-        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+        FileNotFoundError, ImportError: as `build_index`.
 
     Example:
         >>> corpus = ["A kitten is a young cat.", "Dogs bark.", "Tax is due in May."]
@@ -171,9 +170,9 @@ def mine_negatives(
         >>> [triplet.negative for triplet in found]
         ['Dogs bark.']
     """
-    rules = rules or NegativeRules()
     from keras_bert.text.arguments import list_of_str
 
+    rules = rules or NegativeRules()
     queries, positives = list_of_str(queries, "queries", "query"), list_of_str(positives, "positives", "positive")
     corpus = list_of_str(corpus, "corpus")
     if len(queries) != len(positives) or not queries:

@@ -40,8 +40,7 @@ def near_duplicates(
     """Finds pairs of texts whose vectors have a similarity of at least `threshold`.
 
     A repeated text makes a pair with its first occurrence only. Up to 100,000 different texts, all pairs are compared.
-    Beyond, each text is compared with the 100 closest ones that an approximate search finds. It needs Faiss:
-    `pip install 'keras-bert-models[search]'`.
+    Beyond, each text is compared with the 100 closest ones that an approximate search with Faiss finds.
 
     Args:
         corpus, text_column, batch_tokens, progress, skip_bad: see `build_index`.
@@ -70,7 +69,7 @@ def near_duplicates(
     for row in rows:
         firsts.setdefault(row.text, row)
     distinct = list(firsts.values())
-    if len(distinct) > neighbours.EXACT_UP_TO:
+    if is_large := len(distinct) > neighbours.EXACT_UP_TO:
         neighbours.import_faiss()  # raises
     if vectors:
         threshold, max_similarity = _check_threshold(threshold, "cosine"), 1.0
@@ -88,8 +87,7 @@ def near_duplicates(
     for row in rows:
         if firsts[row.text].line != row.line:
             yield DuplicatePair(firsts[row.text], row, min(self_products[row.text], max_similarity))
-    is_exact = len(distinct) <= neighbours.EXACT_UP_TO
-    pairs = similar_pairs(compared, threshold=threshold) if is_exact else _search_pairs(compared, threshold)
+    pairs = _search_pairs(compared, threshold) if is_large else similar_pairs(compared, threshold=threshold)
     for first, second, similarity in pairs:
         yield DuplicatePair(distinct[first], distinct[second], min(similarity, max_similarity))
 

@@ -52,9 +52,7 @@ class Postings:
         return model.query_rows(texts)
 
     @classmethod
-    def update(
-        cls, index: Database, directory: Path, settings: Settings, old: Settings | None, leaving: list[int], added: int
-    ) -> None:
+    def update(cls, index: Database, settings: Settings, old: Settings | None, leaving: list[int], added: int) -> None:
         index.remove_weights(leaving)
         ids, blocks, count = iter(index.ids_and_words()[0][len(index) - added :].tolist()), [], 0
         for contents in index.contents_of_rows(len(index) - added):
@@ -72,7 +70,7 @@ class Postings:
             index.add_weights(np.concatenate(blocks))
 
     @classmethod
-    def open(cls, index: Database, directory: Path, settings: Settings, ids: np.ndarray) -> Postings:
+    def open(cls, index: Database, settings: Settings, ids: np.ndarray) -> Postings:
         return cls(ids)
 
     def nearest(

@@ -18,11 +18,10 @@ from keras_bert.search.token_vectors import TokenVectors
 
 
 class Representation(Protocol):
-    """What an index keeps of its texts, opened in one version of the index. Rows have numbers from 0.
+    """What an index keeps of its texts, opened in one version of the index. Rows have numbers from 0."""
 
-    The database holds an array of each text, under its key; see `Database.encode`. A representation may keep more, such
-    as what makes it quick to search: `update` writes it, in the transaction of a change, and `open` reads it.
-    """
+    # The database holds an array of each text, under its key; see `Database.encode`. A representation may keep more,
+    # such as what makes it quick to search: `update` writes it, in the transaction of a change, and `open` reads it.
 
     STORED: ClassVar[tuple[str, ...]]  # the values of `Settings.stored` that name it, first the default
     is_exact: bool  # whether a query is compared with all texts
@@ -56,24 +55,19 @@ class Representation(Protocol):
     # -- Of an index.
 
     @classmethod
-    def update(
-        cls, index: Database, directory: Path, settings: Settings, old: Settings | None, leaving: list[int], added: int
-    ) -> None:
+    def update(cls, index: Database, settings: Settings, old: Settings | None, leaving: list[int], added: int) -> None:
         """Follows a change: the rows with the ids `leaving` have left, and the last `added` ones are new."""
         ...
 
     @classmethod
-    def open(cls, index: Database, directory: Path, settings: Settings, ids: np.ndarray) -> Representation:
+    def open(cls, index: Database, settings: Settings, ids: np.ndarray) -> Representation:
         """Opens what `update` wrote; `ids` are those of the rows."""
         ...
 
     def nearest(
         self, index: Database, queries: Any, count: int, among: np.ndarray | None
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """Finds the highest similarities to each query, falling, and their rows' numbers, -1 for none.
-
-        With the numbers `among`, only these rows are compared, each of them.
-        """
+        """Finds the highest similarities to each query, falling, and their rows' numbers; compares each of `among`."""
         ...
 
     def products(self, index: Database, query: Any, numbers: list[int]) -> np.ndarray:

@@ -189,8 +189,8 @@ class TextIndex:
                             f"{self._directory} is now an index of the model {settings.preset}; open it again"
                         )
                     ids, words = index.ids_and_words()
-                    kind = representations.of_index(index, settings)
-                    self._state = _State(settings, ids, words, kind.open(index, self._directory, settings, ids))
+                    kept = representations.of_index(index, settings).open(index, settings, ids)
+                    self._state = _State(settings, ids, words, kept)
                 state = self._state
             if len(state.ids) != len(state.kept):
                 raise database.damaged_error(index.path, "its rows and vectors differ in number")

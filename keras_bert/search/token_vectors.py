@@ -25,10 +25,7 @@ _ROWS_AT_A_TIME = 256  # whose vectors are in memory
 
 
 class TokenVectors:
-    """The vectors of a multi-vector encoder's tokens, a `Representation`. The database holds them, as float16.
-
-    Of a large index, Faiss's file holds the mean of each row, of length 1.
-    """
+    """The vectors of a multi-vector encoder's tokens, a `Representation`; of a large index, also their means."""
 
     STORED: ClassVar[tuple[str, ...]] = ("tokens",)
 
@@ -69,16 +66,14 @@ class TokenVectors:
         return [each / len(each) for each in found] if model.mean_maxsim else found
 
     @classmethod
-    def update(
-        cls, index: Database, directory: Path, settings: Settings, old: Settings | None, leaving: list[int], added: int
-    ) -> None:
+    def update(cls, index: Database, settings: Settings, old: Settings | None, leaving: list[int], added: int) -> None:
         if len(index) > EXACT_UP_TO:
-            DenseVectors.update(_Means(index), directory, settings, old, leaving, added)
+            DenseVectors.update(_Means(index), settings, old, leaving, added)
 
     @classmethod
-    def open(cls, index: Database, directory: Path, settings: Settings, ids: np.ndarray) -> TokenVectors:
+    def open(cls, index: Database, settings: Settings, ids: np.ndarray) -> TokenVectors:
         is_exact = len(ids) <= EXACT_UP_TO
-        return cls(settings, ids, None if is_exact else DenseVectors.open(_Means(index), directory, settings, ids))
+        return cls(settings, ids, None if is_exact else DenseVectors.open(_Means(index), settings, ids))
 
     def nearest(
         self, index: Database, queries: list[np.ndarray], count: int, among: np.ndarray | None
