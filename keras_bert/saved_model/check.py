@@ -12,26 +12,25 @@ import tensorflow as tf
 
 from keras_bert import files
 from keras_bert.counted import counted
+from keras_bert.formats.tensorflow import saved_model as graphs
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile
-from keras_bert.formats.tensorflow.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, libraries_of, operations, read_graphs
 from keras_bert.inference import onednn
 from keras_bert.processors import check_graph
-from keras_bert.saved_model.serving import WARMUP_FILE, versions
+from keras_bert.saved_model.serving import versions
 
 
 def check_serving(directory: str | Path) -> list[str]:
     """Checks an export of `export_serving` or `export_encoder`. Use it before you deploy the export.
 
     There are three checks: TF Serving has all operations; no variable is stored twice; and a fresh process, which does
-    not import this package, answers the warm-up requests. An export with a variable twice, or without such requests,
-    can be served, and gets a note.
+    not import this package, answers the warm-up requests.
 
     Args:
         directory: a version directory, `.../<version>/`; the parent of versions, to check the highest one; or the
             directory of an encoder.
 
     Returns:
-        One line for each check. That of a note begins with "note: ".
+        One line for each check. If a variable is stored twice, or there are no requests, it begins with "note: ".
 
     Raises:
         FileNotFoundError: there is no SavedModel.
@@ -52,7 +51,7 @@ def check_serving(directory: str | Path) -> list[str]:
         directory /= str(numbers[-1])
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
-    saved_model = read_graphs(files.find(directory, MODEL))
+    saved_model = graphs.read_graphs(files.find(directory, graphs.MODEL))
     check_graph(saved_model.meta_graphs[0].graph_def, str(directory))
     problems, lines = [], []
     for check in (_check_operations, _check_variables, _check_answers):
@@ -66,20 +65,19 @@ def check_serving(directory: str | Path) -> list[str]:
 
 
 def _check_operations(directory: Path, saved_model: Any) -> str:
-    ops = operations(saved_model)
-    in_python = sorted(ops & PYTHON_OPS)
-    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in (*TEXT_OPS, *onednn.OPERATIONS))
+    ops = graphs.operations(saved_model)
+    in_python, known = sorted(ops & graphs.PYTHON_OPS), (*graphs.TEXT_OPS, *onednn.OPERATIONS)
+    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in known)
     if in_python or unknown:
         reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
-    text_count = len(ops & TEXT_OPS)
-    counts = f"{counted(ops, 'kind')} of operations, {text_count} of TensorFlow Text"
+    line = f"{counted(ops, 'kind')} of operations, {len(ops & graphs.TEXT_OPS)} of TensorFlow Text"
     if fused := len(ops & set(onednn.OPERATIONS)):
-        line = f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
+        line += f", {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
     else:
-        line = f"{counts}: TF Serving has all of them, none needs Python"
-    libraries = libraries_of(ops)
+        line += ": TF Serving has all of them, none needs Python"
+    libraries = graphs.libraries_of(ops)
     return line + f"; programs in other languages load {', '.join(libraries)}" * bool(libraries)
 
 
@@ -99,8 +97,11 @@ def _check_variables(directory: Path, saved_model: Any) -> str:
 
 
 def _check_answers(directory: Path, saved_model: Any) -> str:
-    if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved_model):
-        return f"note: there are no warm-up requests ({WARMUP_FILE}): nothing was run, and the first request is slow"
+    # An encoder takes ids, and has no warm-up requests.
+    inputs = saved_model.meta_graphs[0].signature_def["serving_default"].inputs.values()
+    takes_ids = bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)
+    if not (directory / graphs.WARMUP).is_file() and not takes_ids:
+        return f"note: there are no warm-up requests ({graphs.WARMUP}): nothing was run, and the first request is slow"
     # A fresh process loads the model as TF Serving does. It gets the script as text, because a script in a file
     # could import the modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
@@ -110,9 +111,3 @@ def _check_answers(directory: Path, saved_model: Any) -> str:
         last_line = (result.stderr.strip().splitlines() or ["no output"])[-1]
         raise ValueError(f"a fresh process could not answer the warm-up requests: {last_line}")
     return result.stdout.strip()
-
-
-def _takes_ids(saved_model: Any) -> bool:
-    """Recognizes an encoder, which takes ids and has no warm-up requests."""
-    inputs = saved_model.meta_graphs[0].signature_def["serving_default"].inputs.values()
-    return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

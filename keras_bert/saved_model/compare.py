@@ -87,8 +87,7 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
     Use it after `convert`, before the old model is switched off. A SavedModel is run by its signature, or called: those
     of transformers (also the newest in `saved_model` beside `tf_model.h5`), of Keras 2 and 3, of TF Hub and of this
     package. It gets texts if it takes strings, or else ids: rows of several lengths with padding, two segments and
-    unknown tokens. At padding, nothing is compared, because this package's outputs are zero there. A SavedModel is a
-    program: run only those that you trust.
+    unknown tokens. Outputs at padding are not compared. A SavedModel is a program: run only those that you trust.
 
     Args:
         old: the directory of the old model, in a format that `from_preset` reads, or of another SavedModel.
@@ -101,7 +100,7 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
 
     Raises:
         FileNotFoundError: one of the directories is not a model, or texts are needed, and the new one has no tokenizer.
-        ValueError: the old model cannot be run, takes other inputs, or fails on what the new one takes.
+        ValueError: the old model cannot be run, or fails on what the new one takes.
 
     Example:
         >>> import tempfile
@@ -142,8 +141,7 @@ def _compare_weights(old: Preset, new: Preset) -> list[Difference]:
     differences = []
     for part in sorted({"encoder", *old.checkpoint.heads}):
         before = old.checkpoint.weights(part)
-        is_there = part == "encoder" or part in new.checkpoint.heads
-        after = new.checkpoint.weights(part) if is_there else None
+        after = new.checkpoint.weights(part) if part in ("encoder", *new.checkpoint.heads) else None
         largest = scale = 0.0
         for name in before:
             value = before[name]
@@ -205,11 +203,8 @@ def _make_inputs(specs: Any, new: Preset, texts: Sequence[str] | None) -> tuple[
 
 def _pack(new: Preset, texts: tf.Tensor, length: int | None = None) -> Outputs:
     """Packs texts, in rows as long as the task's own preprocessor makes them, or of a given length."""
-    own = (
-        load_task(new).preprocessor
-        if length is None and any(HEADS[each].has_labels for each in new.checkpoint.heads)
-        else None
-    )
+    has_own = length is None and any(HEADS[each].has_labels for each in new.checkpoint.heads)
+    own = load_task(new).preprocessor if has_own else None
     packed = (own or BertPreprocessor.from_preset(new, sequence_length=length))(texts)
     return {name: np.asarray(value) for name, value in packed.items()}
 

@@ -13,17 +13,10 @@ from keras_bert import files
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats import write_config
-from keras_bert.formats.tensorflow.saved_model import CONFIG
+from keras_bert.formats.tensorflow.saved_model import CONFIG, MODEL
 from keras_bert.formats.tokenizers.tokenizer_json import VOCABULARY
-from keras_bert.saved_model import transformers_signature
-from keras_bert.saved_model.saving import (
-    StoredWeights,
-    callable_object,
-    new_directory,
-    variables_read,
-    within_positions,
-    write_card,
-)
+from keras_bert.saved_model import saving, transformers_signature
+from keras_bert.saved_model.saving import callable_object
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tensors import EncoderOutputs
 from keras_bert.text import BertPreprocessor
@@ -43,8 +36,8 @@ def export_encoder(
 ) -> None:
     """Writes a SavedModel to call and fine-tune with `hub.KerasLayer`, `HubLayer` or `tf.saved_model.load`.
 
-    Use it for programs that embed an encoder in their own model; `export_serving` is for a server. The SavedModel
-    follows TF Hub's reusable SavedModel interface and its common API for text encoders. The loaded `model` has:
+    Use it for programs that embed an encoder in their own model; `export_serving` is for a server. The loaded `model`
+    has TF Hub's reusable SavedModel interface and its common API for text encoders:
         `model(inputs, training=False)`: a preprocessor's dict of three int32 `[batch, seq_length]` -> `pooled_output`,
             `sequence_output`, `encoder_outputs` and `default` of `BertEncoder`, in float32, with dropout in training;
         `model.variables`, `model.trainable_variables`: all weights; `model.regularization_losses`: empty;
@@ -68,7 +61,7 @@ def export_encoder(
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        TypeError: `model` is neither an encoder nor a `BertMaskedLM`.
+        TypeError: `model` is of another class.
         ValueError: `dtype` or `signature` is unknown, or `dtype` cannot hold a weight.
 
     Example:
@@ -87,14 +80,15 @@ def export_encoder(
     encoder = model.encoder if has_masked_lm else model
     headed = transformers_signature.headed(encoder, signature)
     is_trainable = encoder.precision == "float32"
-    with new_directory(directory, overwrite) as unfinished:
-        weights = StoredWeights(model, dtype, root=encoder)
+    with files.directory_written_whole(Path(directory), MODEL, overwrite) as unfinished:
+        weights = saving.StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
 
         def encode(inputs: Mapping[str, tf.Tensor], training: bool) -> EncoderOutputs:
             message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
             refusal = [tf.debugging.Assert(False, [message])] if training and not is_trainable else []
-            with within_positions(inputs, positions) as inputs, weights.in_place(), tf.control_dependencies(refusal):
+            within = saving.within_positions(inputs, positions)
+            with within as inputs, weights.in_place(), tf.control_dependencies(refusal):
                 return encoder(inputs, training=training and is_trainable)
 
         def predict(inputs: Mapping[str, tf.Tensor], training: bool) -> dict[str, Nest]:
@@ -118,7 +112,7 @@ def export_encoder(
         if is_trainable:
             write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
         else:
-            write_card(unfinished, encoder.precision)
+            saving.write_card(unfinished, encoder.precision)
 
 
 def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
@@ -137,7 +131,7 @@ def _make_callable(
 
     traced = [call.get_concrete_function(_specs(names), training) for training in (False, True)]
     if not is_trainable:
-        variables = variables_read(traced[0], variables)
+        variables = saving.variables_read(traced[0], variables)
     trainable = [variable for variable in variables if variable.trainable and is_trainable]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])
 
@@ -166,13 +160,12 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
     A process that loads the SavedModel must `import tensorflow_text`, which registers its operations.
 
     Args:
-        preprocessor: the preprocessor.
-        directory: a new directory.
-        overwrite: whether to replace an existing SavedModel.
+        preprocessor: the preprocessor. It makes no windows, which TF Hub's interface does not support.
+        directory, overwrite: see `export_encoder`.
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        ValueError: the preprocessor makes windows, which TF Hub's interface does not support.
+        ValueError: the preprocessor makes windows.
 
     Example:
         >>> import tempfile
@@ -185,7 +178,10 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
     """
     if preprocessor.stride is not None:
         raise ValueError("TF Hub's preprocessors make one row per text, but this one makes windows; leave stride out")
-    with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
+    with (
+        files.directory_written_whole(Path(directory), MODEL, overwrite) as unfinished,
+        tempfile.TemporaryDirectory(dir=unfinished) as temporary,
+    ):
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
         call = tf.function(lambda sentences: preprocessor(sentences), autograph=False)

@@ -59,8 +59,7 @@ class HubLayer(keras.layers.Layer):
         FileNotFoundError: there is no such directory, or a file in it is missing.
         ImportError: the handle is a URL and tensorflow_hub is not installed.
         RuntimeError: Keras's backend is not TensorFlow.
-        TypeError, ValueError: the SavedModel is damaged, is not reusable, has no such endpoint or argument, or does not
-            take these inputs.
+        TypeError, ValueError: the SavedModel is damaged or not reusable, or does not take the arguments or inputs.
 
     Example:
         >>> import tempfile
@@ -84,17 +83,7 @@ class HubLayer(keras.layers.Layer):
         endpoint: str | None = None,
         **kwargs: Any,
     ):
-        self._init_unloaded(handle, trainable, arguments, endpoint, **kwargs)
-        self.build()
-
-    def _init_unloaded(
-        self,
-        handle: str | Path,
-        trainable: bool,
-        arguments: Mapping[str, Any] | None,
-        endpoint: str | None,
-        **kwargs: Any,
-    ) -> None:
+        is_loaded = kwargs.pop("is_loaded", True)  # False in `from_config`
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
                 f"HubLayer runs TensorFlow SavedModels, but Keras's backend is {keras.backend.backend()}; set "
@@ -105,7 +94,9 @@ class HubLayer(keras.layers.Layer):
         self.arguments = dict(arguments or {})
         self.endpoint = endpoint
         self._saved_model: ReusableSavedModel | None = None
-        self._description: _Description | None = None
+        self._description = _Description(supports_jit=False, weights=[], calls=[])
+        if is_loaded:
+            self.build()
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
@@ -137,10 +128,6 @@ class HubLayer(keras.layers.Layer):
             self.add_weight(initializer="zeros", autocast=False, **arguments)
         self._description = description
 
-    def _get_description(self) -> _Description:
-        assert self._description is not None  # a layer that is called or loaded is built
-        return self._description
-
     def _set_saved_model(self, saved_model: ReusableSavedModel) -> None:
         self._saved_model = saved_model
         self._root = saved_model.root  # so that TensorFlow saves tables and vocabularies
@@ -157,7 +144,8 @@ class HubLayer(keras.layers.Layer):
         if not self.built:
             self.build()
         # Not in `call`: Keras accepts only tensors as positional arguments, and `convert` also takes lists of str.
-        if self._saved_model is not None or not _is_symbolic(inputs):
+        is_symbolic = any(isinstance(each, keras.KerasTensor) for each in keras.tree.flatten(inputs))
+        if self._saved_model is not None or not is_symbolic:
             inputs = self._get_saved_model().convert(inputs)
         return super().__call__(inputs, **kwargs)
 
@@ -172,15 +160,14 @@ class HubLayer(keras.layers.Layer):
         return function(inputs, **arguments)
 
     def compute_output_spec(self, inputs: Nest, training: bool | None = None) -> Nest:
-        input_json, calls = _to_json(inputs), self._get_description().calls
+        input_json, calls = _to_json(inputs), self._description.calls
         for call in calls:
             if call["inputs"] == input_json:
                 return _from_json(call["outputs"])
         # TensorFlow infers the output shapes from static input shapes.
         convert = self._get_saved_model().convert
-        concrete = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
-            keras.tree.map_structure(_type_spec, inputs)
-        )
+        function = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False)
+        concrete = function.get_concrete_function(keras.tree.map_structure(_type_spec, inputs))
         outputs = _to_json(concrete.structured_outputs)
         calls.append({"inputs": input_json, "outputs": outputs})
         return _from_json(outputs)
@@ -191,22 +178,16 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """Makes a layer without its SavedModel, which `build` loads from the handle, or `load_assets` from a file.
-
-        Raises:
-            ValueError: a model is loaded without `safe_mode=False`.
-        """
+        """Makes a layer without its SavedModel, which `build` loads from the handle, or `load_assets` from a file."""
         if undocumented.in_safe_mode():
             raise ValueError(
                 "this model has a HubLayer with a SavedModel, a program that could do anything on this computer. If "
                 "you trust the file, pass safe_mode=False to keras.models.load_model"
             )
-        layer = cls.__new__(cls)
-        layer._init_unloaded(**config)
-        return layer
+        return cls(**config, is_loaded=False)
 
     def get_build_config(self) -> dict[str, Any] | None:
-        return None if self._description is None else dataclasses.asdict(self._description)
+        return dataclasses.asdict(self._description) if self.built else None
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         self._make_weights(_Description(**config))
@@ -223,13 +204,9 @@ class HubLayer(keras.layers.Layer):
         weakref.finalize(self, shutil.rmtree, kept_directory, ignore_errors=True)
         shutil.copytree(directory, kept_directory, dirs_exist_ok=True)
         # The SavedModel must use this layer's variables: the optimizer and the model hold them already.
-        paths = [weight["path"] for weight in self._get_description().weights]
+        paths = [weight["path"] for weight in self._description.weights]
         variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
         self._set_saved_model(ReusableSavedModel(kept_directory, self.endpoint, variables))
-
-
-def _is_symbolic(inputs: Nest) -> bool:
-    return any(isinstance(each, keras.KerasTensor) for each in keras.tree.flatten(inputs))
 
 
 def _to_json(tensors: Nest) -> dict[str, Any]:

@@ -106,9 +106,9 @@ class ReusableSavedModel:
                 return _convert(specs, inputs, "")
             except (TypeError, ValueError) as error:
                 errors.append(error)
-        expected = ", or ".join(_describe(specs) for specs in self.input_specs)
+        expected = ", or ".join(map(_describe, self.input_specs))
         # If the endpoint takes several structures, the errors of each would not help.
-        reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
+        reason = errors[0] if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {expected}")
 
 

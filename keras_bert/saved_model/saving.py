@@ -1,20 +1,18 @@
-"""Parts that all exports share: a new directory, callable objects, stored weights, the README of low precision."""
+"""Parts that all exports share: callable objects, stored weights, the README of low precision."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from keras_bert import files, precisions, undocumented
+from keras_bert import precisions, undocumented
 from keras_bert.choices import check_choice
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats.tensorflow.saved_model import MODEL
 from keras_bert.inference.precision import LOW_PRECISIONS
 from keras_bert.saved_model.hub_layer import HubLayer
 
@@ -39,11 +37,6 @@ def write_card(directory: Path, precision: str) -> None:
 def callable_object(function: Callable[..., object], **attributes: object) -> tf.train.Checkpoint:
     """Makes an object to call after loading, from a tf.function that has been traced for every kind of input."""
     return tf.train.Checkpoint(**attributes, __call__=function)
-
-
-def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """Makes a temporary directory for a SavedModel, and moves it to `directory` if the block raises no exception."""
-    return files.directory_written_whole(Path(directory), MODEL, overwrite)
 
 
 class StoredWeights:

@@ -13,23 +13,14 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_bert import undocumented
+from keras_bert import files, undocumented
 from keras_bert.extras import import_extra
 from keras_bert.formats.saved import write_configuration
-from keras_bert.formats.tensorflow.saved_model import MODEL, TEXTS
-from keras_bert.saved_model import transformers_signature
-from keras_bert.saved_model.saving import (
-    Request,
-    StoredWeights,
-    callable_object,
-    new_directory,
-    variables_read,
-    write_card,
-)
+from keras_bert.formats.tensorflow.saved_model import MODEL, TEXTS, WARMUP
+from keras_bert.saved_model import saving, transformers_signature
+from keras_bert.saved_model.saving import Request, StoredWeights
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.text import BertPreprocessor
-
-WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
 _TOKEN_COUNT, _LOGIT = "token_count", "logit"
 
@@ -44,8 +35,8 @@ def messages() -> ModuleType:
 
 def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
     """Writes warm-up requests into a SavedModel."""
-    (directory / WARMUP_FILE).parent.mkdir()
-    with tf.io.TFRecordWriter(str(directory / WARMUP_FILE)) as file:
+    (directory / WARMUP).parent.mkdir()
+    with tf.io.TFRecordWriter(str(directory / WARMUP)) as file:
         for signature, inputs in requests:
             log = messages().PredictionLog()
             request = log.predict_log.request
@@ -89,9 +80,8 @@ def export_serving(
             `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included,
             `embedding_N` for each N of `dimensions`, and of a reranker `logit`, float32 `[batch]`, which orders equal
             scores. `keras-bert serve` needs it for OpenAI's clients and the like.
-    The version includes warm-up requests, which a server runs before it accepts traffic, and for `keras-bert serve` the
-    settings and the tokenizer of a task, in `assets.extra/keras_bert`. A server that watches
-    `directory` sees only complete versions. Check the version with `check_serving`.
+    The version includes warm-up requests, and for `keras-bert serve` the settings and the tokenizer of a task. A server
+    that watches `directory` sees only complete versions. Check the version with `check_serving`.
 
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
     directory says which builds of TensorFlow and which processors can serve it.
@@ -121,10 +111,9 @@ def export_serving(
     Raises:
         FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
         ImportError: the extra `serve` is not installed.
-        TypeError: the model's inputs are not strings; or with `signature`, the model is no task and no encoder; or
-            with `dimensions`, it is no sentence encoder.
-        ValueError: `version` is not a positive number, `dtype` or `signature` is unknown, the model has parts that the
-            models of the signature had not, such as a CRF, or its vectors cannot have one of the `dimensions`.
+        TypeError: the model does not take strings, or with `signature` or `dimensions`, is of a class without these.
+        ValueError: an argument is out of range, or the model has a part that the models of the signature had not, such
+            as a CRF.
 
     Example:
         >>> import tempfile
@@ -148,20 +137,20 @@ def export_serving(
     if dimensions and headed is not None:
         raise TypeError("dimensions are for vectors, and a model with a signature returns hidden states or logits")
     messages()
-    with new_directory(directory / str(version), overwrite) as unfinished:
+    with files.directory_written_whole(directory / str(version), MODEL, overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
         signatures = served.signatures(weights)
         serving_default = signatures["serving_default"]
         traced = serving_default.get_concrete_function()
-        variables = variables_read(traced, weights.variables)
+        variables = saving.variables_read(traced, weights.variables)
         parts = undocumented.captured(traced, model)
-        root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
+        root = saving.callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         write_warmup(unfinished, served.requests(signatures))
         if headed is None and isinstance(model, BertTask) and model.preprocessor is not None:
             _write_texts(model, model.preprocessor, unfinished / TEXTS)
         if (precision := getattr(model, "precision", "float32")) != "float32":
-            write_card(unfinished, precision)
+            saving.write_card(unfinished, precision)
     return directory / str(version)
 
 
@@ -215,12 +204,9 @@ class ServedTexts(NamedTuple):
 
     def signatures(self, weights: StoredWeights) -> dict[str, Any]:
         """Makes the functions of the signatures. The model is traced once, in `with_token_count`."""
-        names = self.names
-        specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
+        names, with_token_count = self.names, _signature(self.names, self.serve, weights)
 
-        with_token_count = _signature(names, self.serve, weights)
-
-        @tf.function(input_signature=[specs], autograph=False)
+        @tf.function(input_signature=[_specs(names)], autograph=False)
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             outputs = with_token_count(texts)
             return {name: x for name, x in outputs.items() if _TOKEN_COUNT not in outputs or name not in self.counted}
@@ -245,15 +231,18 @@ class ServedTexts(NamedTuple):
                 yield signature, {"examples": [_encode(row) for row in rows]} if is_serialized else feature
 
 
+def _specs(names: Iterable[str]) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None], tf.string, name) for name in names}
+
+
 def _parameters(serve: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(serve).parameters)
 
 
 def _signature(names: Sequence[str], serve: Callable[..., dict[str, tf.Tensor]], weights: StoredWeights) -> Any:
     """Makes a function of texts by these names, whose outputs are float32, whatever computes them, or no floats."""
-    specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
 
-    @tf.function(input_signature=[specs], autograph=False)
+    @tf.function(input_signature=[_specs(names)], autograph=False)
     def signature(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         with weights.in_place():
             outputs = serve(*(texts[name] for name in names))

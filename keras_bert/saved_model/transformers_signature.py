@@ -36,16 +36,11 @@ _DTYPES = {"serving_default": tf.int32, "int64_serving": tf.int64}  # of the ids
 
 
 class HeadedEncoder(SetsPrecision, keras.Model):
-    """An encoder with the heads of its files, called as transformers' TensorFlow models were. It needs no tokenizer.
+    """An encoder with the heads of its files, called as transformers' TensorFlow models were. It needs no tokenizer."""
 
-    Call arguments:
-        inputs: a dict of int `[batch, seq_length]` by `input_names`; for multiple choice
-            `[batch, choices, seq_length]`.
-
-    Returns:
-        A dict of float32: `last_hidden_state` and, with a pooler, `pooler_output`; or the logits of `LOGITS`. Padding
-        is computed as other tokens are, as there.
-    """
+    # From int `[batch, seq_length]` by `input_names`, for multiple choice `[batch, choices, seq_length]`, to float32:
+    # `last_hidden_state` and, with a pooler, `pooler_output`; or the logits of `LOGITS`. Padding is computed as other
+    # tokens are, as there.
 
     text_names = ("text",)
 

@@ -25,16 +25,10 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from keras_bert.engines.loading import Reading, read_texts
 from keras_bert.engines.runtime import Spec
 from keras_bert.formats import Preset
-from keras_bert.formats.tensorflow.saved_model import TEXTS
+from keras_bert.formats.tensorflow.saved_model import TEXTS, WARMUP
 from keras_bert.processors import check_graph
-from keras_bert.server.errors import (
-    MAX_BYTES,
-    Code,
-    ServingError,
-    failed_precondition,
-    invalid_argument,
-    without_directories,
-)
+from keras_bert.server import errors
+from keras_bert.server.errors import MAX_BYTES, ServingError, failed_precondition, invalid_argument
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 
 _log = logging.getLogger(__name__)
@@ -70,7 +64,6 @@ def _spec(info: TensorInfo) -> Spec:
     return Spec(np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype), None if shape.rank is None else tuple(shape))
 
 
-WARMUP_FILE = Path("assets.extra/tf_serving_warmup_requests")
 MAX_WARMUP_REQUESTS = 1000
 
 
@@ -118,8 +111,7 @@ class SavedModel(Model):
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
             first_line, *_ = error.message.removeprefix("Graph execution error:").strip().split("\n")  # nodes follow
-            message = without_directories(first_line)
-            raise ServingError(Code(error.error_code), message) from None
+            raise ServingError(errors.Code(error.error_code), errors.without_directories(first_line)) from None
         finally:
             self._free_threads.put(thread)
         # Scalars are not arrays yet.
@@ -134,7 +126,7 @@ class SavedModel(Model):
             message = f"{self.name} has no tokenizer beside its graph; export it again with this version"
             raise failed_precondition(message, field="model") from None
         except (ImportError, OSError, ValueError) as error:
-            raise failed_precondition(f"the server cannot tokenize: {without_directories(str(error))}") from None
+            raise failed_precondition(f"the server cannot tokenize: {errors.without_directories(str(error))}") from None
         return Reading(saved.settings, saved.labels, preprocessor)
 
     def metadata(self) -> dict[str, Any]:
@@ -146,7 +138,7 @@ class SavedModel(Model):
 
     def warm_up(self) -> int:
         """Replays the warm-up requests of the SavedModel, a TFRecord of PredictionLogs."""
-        path = self._directory / WARMUP_FILE
+        path = self._directory / WARMUP
         if not path.is_file():
             return 0
         count = 0

@@ -56,6 +56,7 @@ from keras_bert.task_table import HEADS, OF_HEAD
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
 TEXTS = "assets.extra/keras_bert"  # of `export_serving`: the task's settings, and its tokenizer
+WARMUP = "assets.extra/tf_serving_warmup_requests"  # requests that TF Serving runs first, a TFRecord of PredictionLogs
 # Library of TensorFlow Text, beside its Python -> those of its operations that TF Serving's binary has (TF Serving's
 # model_servers/BUILD; tensorflow_text's ops_lib; FastBertNormalize since 2.11).
 TEXT_LIBRARIES = {
