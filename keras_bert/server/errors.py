@@ -1,5 +1,7 @@
 """The server's exception, and the limits of requests."""
 
+from __future__ import annotations
+
 import enum
 import functools
 import re
@@ -9,31 +11,36 @@ _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
 
 
 class Code(enum.IntEnum):
-    """gRPC's status codes."""
+    """gRPC's status codes, each with HTTP's for it."""
 
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
+    http_status: int
+
+    def __new__(cls, number: int, http_status: int) -> Code:
+        code = int.__new__(cls, number)
+        code._value_, code.http_status = number, http_status
+        return code
+
+    OK = 0, 200
+    CANCELLED = 1, 499
+    UNKNOWN = 2, 500
+    INVALID_ARGUMENT = 3, 400
+    DEADLINE_EXCEEDED = 4, 504
+    NOT_FOUND = 5, 404
+    ALREADY_EXISTS = 6, 409
+    PERMISSION_DENIED = 7, 403
+    RESOURCE_EXHAUSTED = 8, 429
+    FAILED_PRECONDITION = 9, 400
+    ABORTED = 10, 409
+    OUT_OF_RANGE = 11, 400
+    UNIMPLEMENTED = 12, 501
+    INTERNAL = 13, 500
+    UNAVAILABLE = 14, 503
+    DATA_LOSS = 15, 500
+    UNAUTHENTICATED = 16, 401
 
 
 class ServingError(Exception):
-    """An error for the client: a message, and a status code of gRPC, which HTTP translates into one of its own."""
-
-    # `field` is the wrong field of the request, if it is known; `http_status` replaces the translation.
+    """An error for the client: a message, and a status code of gRPC; the wrong field of the request, if it is known."""
 
     def __init__(self, code: Code, message: str, field: str | None = None, http_status: int | None = None) -> None:
         if len(message) > _MAX_CHARACTERS:
@@ -42,7 +49,7 @@ class ServingError(Exception):
         self.code = code
         self.message = message
         self.field = field
-        self.http_status = http_status
+        self.http_status = http_status  # in place of the code's
 
 
 invalid_argument = functools.partial(ServingError, Code.INVALID_ARGUMENT)

@@ -92,7 +92,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
     async def Predict(self, request: PredictRequest, context: grpc.aio.ServicerContext) -> PredictResponse:
         asked = _read(request.model_spec)
-        with self._models.find(asked).lease(asked) as version:
+        with self._models.find(asked.name).lease(asked) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             output_names = signature.chosen_outputs(request.output_filter)
             inputs = to_arrays(request.inputs, signature)
@@ -108,7 +108,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         if set(fields := request.metadata_field) != {SIGNATURES}:
             raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
         asked = _read(request.model_spec)
-        found = self._models.find(asked).metadata(asked)
+        found = self._models.find(asked.name).metadata(asked)
         response = json_format.ParseDict({"model_spec": found["model_spec"]}, GetModelMetadataResponse())
         response.metadata[SIGNATURES].Pack(json_format.ParseDict(found["metadata"][SIGNATURES], SignatureDefMap()))
         return response
@@ -117,7 +117,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
     ) -> GetModelStatusResponse:
         asked = _read(request.model_spec)
-        return json_format.ParseDict(self._models.find(asked).status(asked), GetModelStatusResponse())
+        return json_format.ParseDict(self._models.find(asked.name).status(asked), GetModelStatusResponse())
 
 
 class Rpc(NamedTuple):

@@ -14,17 +14,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from keras_bert.server import rest, text_embeddings, vector_clients
+from keras_bert.server import errors, rest, text_embeddings, vector_clients
 from keras_bert.server.connections import Connections
-from keras_bert.server.errors import (
-    MAX_BYTES,
-    Code,
-    ServingError,
-    internal_error,
-    invalid_argument,
-    not_found,
-    too_large,
-)
+from keras_bert.server.errors import MAX_BYTES, ServingError
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
 from keras_bert.server.requests import Requests
@@ -33,22 +25,6 @@ from keras_bert.server.versions import Models
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-_HTTP_STATUS = {
-    Code.CANCELLED: 499,
-    Code.INVALID_ARGUMENT: 400,
-    Code.DEADLINE_EXCEEDED: 504,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.PERMISSION_DENIED: 403,
-    Code.RESOURCE_EXHAUSTED: 429,
-    Code.FAILED_PRECONDITION: 400,
-    Code.ABORTED: 409,
-    Code.OUT_OF_RANGE: 400,
-    Code.UNIMPLEMENTED: 501,
-    Code.UNAVAILABLE: 503,
-    Code.UNAUTHENTICATED: 401,
-}  # all others: 500
 
 # Bodies up to this many bytes, and answers up to this many elements, take only milliseconds, so they need no thread.
 _MAX_WITHOUT_THREAD = 2**13
@@ -74,7 +50,7 @@ _ROUTES = (
     _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest, "/v1/models/NAME/metadata"),
     _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients, "/v1/models"),
     _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients, "/v1/embeddings"),
-    _Route("POST", f"{_TEI}/rerank", text_embeddings.rerank, text_embeddings, "", "texts"),
+    _Route("POST", f"{_TEI}/rerank", vector_clients.rerank, text_embeddings, "", "texts"),
     _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients, "/v1/rerank"),
     *(_Route("POST", f"{_TEI}/{name}", each, text_embeddings, f"/{name}") for name, each in _TEI_ANSWERS.items()),
     _Route("GET", f"{_TEI}/info", text_embeddings.info, text_embeddings, "/info"),
@@ -145,10 +121,10 @@ class HttpService:
             error = failure
         except Exception as failure:
             _log.exception("%s %s failed", http.method, http.path)
-            error = internal_error(failure)
+            error = errors.internal_error(failure)
         protocol = routes[-1].protocol if routes else rest if _is_tf_servings(http) else vector_clients
-        codes = _HTTP_STATUS | getattr(protocol, "HTTP_STATUS", {})
-        http_status = error.http_status or codes.get(error.code, 500)
+        own_codes = getattr(protocol, "HTTP_STATUS", {})
+        http_status = error.http_status or own_codes.get(error.code, error.code.http_status)
         headers = {"WWW-Authenticate": "Bearer"} if http_status == 401 else None
         return _json(to_body(protocol.error_document(error, http_status)), http_status, headers)
 
@@ -157,9 +133,9 @@ class HttpService:
         if not routes:
             message = f"no such URL: {http.method} {http.rel_url.raw_path:.200}"
             if _is_tf_servings(http):
-                raise invalid_argument(message)
+                raise errors.invalid_argument(message)
             urls = ", ".join(f"{each.http_method} {each.example}" for each in _ROUTES if each.example)
-            raise not_found(f"{message}; there are {urls}")
+            raise errors.not_found(f"{message}; there are {urls}")
         size, document = await self._read(http) if http.method == "POST" else (0, {})
         found = _find_route(http, document)  # requests to a URL may have two forms
         assert found is not None
@@ -169,7 +145,7 @@ class HttpService:
         if isinstance(answer, dict):
             return _json(to_body(answer, indent=True))
         spec, parse = answer
-        with self._models.find(spec).lease(spec) as version:
+        with self._models.find(spec.name).lease(spec) as version:
             size = MAX_BYTES if route.protocol is text_embeddings else size  # it may read a tokenizer
             signature, inputs, to_document = await self._call(size, parse, version.model, document)
             outputs = await self._predictor.predict(version.model, signature, inputs) if signature else {}
@@ -181,11 +157,11 @@ class HttpService:
         try:
             body = await (http.read() if http.content.is_eof() else self._requests.arrived(http.read()))
         except web.HTTPRequestEntityTooLarge:
-            raise too_large(TOO_LARGE) from None
+            raise errors.too_large(TOO_LARGE) from None
         except web.RequestPayloadError as error:
-            raise invalid_argument(f"the body cannot be read: {error}") from None
+            raise errors.invalid_argument(f"the body cannot be read: {error}") from None
         except OSError:
-            raise ServingError(Code.CANCELLED, "the client left before its body arrived") from None
+            raise ServingError(errors.Code.CANCELLED, "the client left before its body arrived") from None
         encoding = http.headers.get("Content-Encoding", "identity").lower()
         size = len(body) if encoding == "identity" else MAX_BYTES
         return size, await self._call(size, parse_json, body, encoding)

@@ -24,14 +24,14 @@ def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
 def status(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     """Answers with TF Serving's status; of a whole model, also with what OpenAI's clients retrieve."""
     spec = _model_spec(match)
-    versions = models.find(spec)
+    versions = models.find(spec.name)
     is_whole = not (match["version"] or match["label"])
     return versions.status(spec) | (vector_clients.model_entry(versions) if is_whole else {})
 
 
 def metadata(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     spec = _model_spec(match)
-    return models.find(spec).metadata(spec)
+    return models.find(spec.name).metadata(spec)
 
 
 def predict(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:

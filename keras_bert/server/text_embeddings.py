@@ -6,9 +6,8 @@ A TEI serves one model. Here, `model` in a request or in its URL names it, else 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from keras_bert.server import vector_clients as clients
 from keras_bert.server.errors import MAX_ROWS, Code, ServingError, invalid_argument
 from keras_bert.server.json_arrays import to_lists
 from keras_bert.server.model import DEFAULT, Arrays, Model, check_rows
-from keras_bert.server.predicting import Answer, Parse, Prediction
+from keras_bert.server.predicting import Answer, Prediction
 from keras_bert.server.versions import Models
 
 # A base URL of one of several models ends in its name, as in TF Serving's URLs.
@@ -250,15 +249,6 @@ def _info(models: Models, model: Model) -> dict[str, Any]:
 # -- What answers each URL
 
 
-def _answer(name: str, parse: Parse, *abilities: clients.Ability) -> Callable[..., Answer]:
-    def answer(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-        named = match["model"]
-        return clients.find_model(models, {"model": unquote(named)} if named else document, *abilities), parse
-
-    answer.__name__ = name
-    return answer
-
-
 _PARSES: dict[str, tuple[Any, ...]] = {  # by the ends of URLs
     "embed": (_parse_embed, clients.EMBEDS),
     "embed_sparse": (_parse_sparse, _SPARSE),
@@ -268,8 +258,7 @@ _PARSES: dict[str, tuple[Any, ...]] = {  # by the ends of URLs
     "decode": (_parse_decode,),
 }
 _TASKS = (clients.EMBEDS, _SPARSE, *_PREDICTS)
-ANSWERS = {name: _answer(name, *each) for name, each in _PARSES.items()}
-rerank = _answer("rerank", clients.parse_rerank, clients.RERANKS, clients.COMPARES_TOKENS)
+ANSWERS = {name: clients.answering(name, *each) for name, each in _PARSES.items()}
 
 
 def _parse_task(model: Model, document: dict[str, Any]) -> Prediction:
@@ -279,13 +268,14 @@ def _parse_task(model: Model, document: dict[str, Any]) -> Prediction:
 
 
 def info(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    return _answer("info", lambda model, _: Prediction(None, {}, lambda _: _info(models, model)))(models, match, {})
+    answer = clients.answering("info", lambda model, _: Prediction(None, {}, lambda _: _info(models, model)))
+    return answer(models, match, {})
 
 
 def task(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     """Answers a URL that names no task: that of the document, or else of the model."""
     if "texts" in document:
-        return rerank(models, match, document)
+        return clients.rerank(models, match, document)
     if isinstance(document.get("inputs"), dict):
         return ANSWERS["similarity"](models, match, document)
-    return _answer("task", _parse_task, *_TASKS)(models, match, document)
+    return clients.answering("task", _parse_task, *_TASKS)(models, match, document)

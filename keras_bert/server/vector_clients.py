@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -18,7 +18,7 @@ import numpy as np
 from keras_bert.server.errors import MAX_BYTES, Code, ServingError, failed_precondition, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
 from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, ModelSpec, Signature, check_rows
-from keras_bert.server.predicting import Answer, Prediction
+from keras_bert.server.predicting import Answer, Parse, Prediction
 from keras_bert.server.versions import Models, Versions
 
 # OpenAI's, and those of Azure's clients, which may name the model there.
@@ -65,16 +65,18 @@ def model_entry(versions: Versions) -> dict[str, Any]:
     return {"id": versions.name, "object": "model", "created": created, "owned_by": "keras_bert"}
 
 
-def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    named = {"model": unquote(match["model"])} if match["model"] else document
-    return find_model(models, named, EMBEDS), _parse_embeddings
+def answering(name: str, parse: Parse, *abilities: Ability) -> Callable[..., Answer]:
+    """Makes what answers a URL: its name, in metrics, and how to parse a request for a model with an ability."""
+
+    def answer(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
+        named = match.groupdict().get("model")
+        return _find_model(models, {"model": unquote(named)} if named else document, *abilities), parse
+
+    answer.__name__ = name
+    return answer
 
 
-def rerank(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    return find_model(models, document, RERANKS, COMPARES_TOKENS), parse_rerank
-
-
-def find_model(models: Models, document: dict[str, Any], *abilities: Ability) -> ModelSpec:
+def _find_model(models: Models, document: dict[str, Any], *abilities: Ability) -> ModelSpec:
     """Reads which model a request names; if it names none, finds the only one that has one of the abilities."""
     name = document.get("model")
     if name is None:
@@ -86,7 +88,7 @@ def find_model(models: Models, document: dict[str, Any], *abilities: Ability) ->
         (name,) = names
     if not isinstance(name, str):
         raise invalid_argument(f"model is {abbreviate(name)}, not a string", field="model")
-    return ModelSpec(models.named(name).name)
+    return ModelSpec(models.find(name).name)
 
 
 def tasks_of(abilities: Sequence[Ability]) -> str:
@@ -215,7 +217,7 @@ def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
     return Prediction(signature, {"text": as_texts("input", texts)}, to_document)
 
 
-def parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
+def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
     signature = signature_of(model, RERANKS, COMPARES_TOKENS)
     is_tei = "texts" in document
     name, score = ("texts", "score") if is_tei else ("documents", "relevance_score")
@@ -259,3 +261,7 @@ def parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
         return results if is_tei else {"model": model.name, "results": results, "usage": _usage(outputs)}
 
     return Prediction(signature, pairs, to_document)
+
+
+embeddings = answering("embeddings", _parse_embeddings, EMBEDS)
+rerank = answering("rerank", _parse_rerank, RERANKS, COMPARES_TOKENS)

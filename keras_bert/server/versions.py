@@ -205,12 +205,8 @@ class Models:
             _log.error("%s; the other models are served", error)
         return served
 
-    def find(self, spec: ModelSpec) -> Versions:
-        """Finds the model of a request. Raises ServingError if it is not served."""
-        return self.named(spec.name)
-
-    def named(self, name: str) -> Versions:
-        """Finds a model by its name. Raises ServingError if it is not served."""
+    def find(self, name: str) -> Versions:
+        """Finds a model by its name in a request. Raises ServingError if it is not served."""
         if not name:
             raise invalid_argument("the request names no model", field="model")
         if name not in self.by_name:
