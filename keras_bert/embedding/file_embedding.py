@@ -21,6 +21,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
+from keras_bert.files import check_is_file
 from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.processes import in_processes
 from keras_bert.progress import progress_bar
@@ -90,10 +91,9 @@ def embed_files(
 ) -> dict[str, int]:
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
-    Use it for files that do not fit in memory, or whose vectors other programs read: files are read and written in
-    chunks, of any size. All rows are checked before the first is embedded.
-    After an interruption, the same call goes on where the work ended, also within a file: vectors are on disk as soon
-    as some thousand of them are computed, in a hidden directory beside the copy, until the copy is complete.
+    Use it for files that do not fit in memory, or whose vectors other programs read. All rows are checked before the
+    first is embedded. After an interruption, the same call goes on where the work ended, also within a file: vectors
+    are on disk as soon as some thousand are computed, in a hidden directory beside the copy, until that is complete.
 
     Args:
         files: JSON lines, Parquet, CSV or TSV, or, with `format`, Excel files; see `keras_bert.data.read_table`. A
@@ -122,9 +122,7 @@ def embed_files(
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
             vectors of another model, or of an older version of a file.
         BlockingIOError: another process is writing into the directory.
-        ImportError: Parquet is read or written, but pyarrow is not installed: `pip install
-            'keras-bert-models[parquet]'`; or an Excel file is, without the extra `xlsx`.
-        OSError: a file cannot be written; incomplete files are removed.
+        ImportError: the extra `parquet` or `xlsx` is not installed, and the files need it.
         RuntimeError: one of several processes was killed.
         Exception: any error of a pipeline's workers.
 
@@ -146,7 +144,11 @@ def embed_files(
     if pipeline_options is not None:  # workers may have another working directory
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
-    copies = [choose_copy(path, text_column, skip_bad, format) for path in _check_sources(sources)]
+    if not sources:
+        raise ValueError("there are no files to embed")
+    for path in sources:
+        check_is_file(path)
+    copies = [choose_copy(path, text_column, skip_bad, format) for path in sources]
     names = names_of_copies(sources, directory, format)
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
@@ -177,8 +179,7 @@ def embed_files(
             if processes == 1 or sum(rows.values()) <= embedder.rows_at_a_time:
                 outputs.write(left, 1, lambda counts: bar.update(counts["rows"]))
             else:
-                shares = [Share(number, first, processes) for number in left for first in range(processes)]
-                _write_in_processes(outputs, embedder, rows, shares, bar.update)
+                _write_in_processes(outputs, embedder, rows, processes, bar.update)
     return {"files": len(sources), **outputs.totals("rows", "truncated")}
 
 
@@ -186,13 +187,13 @@ def _write_in_processes(
     outputs: OutputFiles,
     embedder: FileEmbedder,
     rows: dict[int, int],
-    shares: list[Share],
+    processes: int,
     on_rows: Callable[[int], object],
 ) -> None:
     """Encodes the rows of files in several processes, and writes each file when its vectors are there."""
     left = dict(rows)  # rows to encode, by the number of the file
-    shares = [share for share in shares if share.first < left[share.number]]
-    with contextlib.closing(in_processes(embedder.encode, shares, shares[0].stride)) as encoded:
+    shares = [Share(number, i, processes) for number, count in rows.items() for i in range(min(processes, count))]
+    with contextlib.closing(in_processes(embedder.encode, shares, processes)) as encoded:
         for number, count in encoded:
             on_rows(count)
             left[number] -= count
@@ -292,14 +293,6 @@ class FileEmbedder:
                     stored = model.encode_counted(texts, self.batch_tokens)
                     store.write(chunk, *stored)
                 yield rows, *stored
-
-
-def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:
-    if not sources:
-        raise ValueError("there are no files to embed")
-    for path in sources:
-        files.check_is_file(path)
-    return sources
 
 
 def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:

@@ -24,19 +24,12 @@ _TOKEN_LOGITS = HEADS["spans"].logits  # outputs `[batch, seq_length]`; others f
 
 
 class Difference(NamedTuple):
-    """The difference between an output of a runtime and Keras's output, at tokens only, not at padding.
+    """The difference between an output of a runtime and Keras's output, at tokens only, not at padding."""
 
-    Attributes:
-        output: the name of the output.
-        largest: the largest absolute difference.
-        cosine: the cosine of the two outputs, each flattened to one vector.
-        scale: the largest absolute value of Keras's output.
-    """
-
-    output: str
-    largest: float
-    cosine: float
-    scale: float
+    output: str  # its name
+    largest: float  # the largest absolute difference
+    cosine: float  # of the two outputs, each flattened to one vector
+    scale: float  # the largest absolute value of Keras's output
 
     def __str__(self) -> str:
         return f"{self.output}: at most {self.largest:.1e} from Keras's, cosine {self.cosine:.6f}"
@@ -65,10 +58,7 @@ def _random_ids(model: PackedModel, length: int) -> dict[str, np.ndarray]:
 
 
 def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """Measures the difference of each output in a runtime from Keras's output, for inputs under TF Hub's names.
-
-    Raises ValueError if an output is missing in the runtime, has another shape, or is not finite.
-    """
+    """Measures the difference of each output in a runtime from Keras's output, for inputs under TF Hub's names."""
     references = model.compute_outputs(dict(packed))
     outputs = run({model.runtime_names[name]: each for name, each in packed.items()})
     return _differences(references, outputs, packed["input_mask"] > 0)
@@ -86,9 +76,10 @@ def compare_head(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray])
 def _differences(
     references: Mapping[str, Tensor], outputs: Mapping[str, np.ndarray], is_token: np.ndarray
 ) -> list[Difference]:
+    """Raises ValueError if an output is missing in the runtime, has another shape, or is not finite."""
     differences = []
-    references = {name: ops.convert_to_numpy(each) for name, each in references.items()}
-    for name, reference in references.items():
+    for name, tensor in references.items():
+        reference = ops.convert_to_numpy(tensor)
         if name not in outputs or outputs[name].shape != reference.shape:
             shape = outputs[name].shape if name in outputs else "missing"
             raise ValueError(f"the runtime's output {name} has shape {shape}, but Keras's has {reference.shape}")
@@ -100,9 +91,8 @@ def _differences(
             raise ValueError(f"the runtime's output {name} is not finite")
         norms = np.linalg.norm(expected) * np.linalg.norm(actual)
         cosine = float(expected @ actual / norms) if norms else float(np.array_equal(expected, actual))
-        differences.append(
-            Difference(name, float(np.abs(expected - actual).max()), cosine, float(np.abs(expected).max()))
-        )
+        largest, scale = (float(np.abs(each).max()) for each in (expected - actual, expected))
+        differences.append(Difference(name, largest, cosine, scale))
     return differences
 
 

@@ -100,13 +100,9 @@ class HeadModel(_ExportedModel):
 
     def signature(self) -> list[dict[str, keras.InputSpec]]:
         """Makes the specs of the inputs for `export`: states in float32, and a mask."""
-        dtypes = {"input_mask": self.ids_dtype}
-        return [
-            {
-                name: keras.InputSpec(shape=shape, dtype=dtypes.get(name, "float32"), name=name)
-                for name, shape in self.model.head_shapes.items()
-            }
-        ]
+        dtypes = {name: self.ids_dtype if name == "input_mask" else "float32" for name in self.model.head_shapes}
+        shapes = self.model.head_shapes.items()
+        return [{name: keras.InputSpec(shape=shape, dtype=dtypes[name], name=name) for name, shape in shapes}]
 
 
 class WithWeightsAsInputs(keras.Model):
@@ -125,11 +121,9 @@ class WithWeightsAsInputs(keras.Model):
 
     def signature(self) -> list[dict[str, keras.InputSpec]]:
         """Makes the specs of the inputs for `export`: those of the model, and its weights."""
-        weights = {
-            name: keras.InputSpec(shape=tuple(each.shape), dtype=each.dtype, name=name)
-            for name, each in self.unseen.weights.items()
-        }
-        return [{**self.unseen.exported.signature()[0], **weights}]
+        weights = self.unseen.weights.items()
+        specs = {name: keras.InputSpec(shape=tuple(each.shape), dtype=each.dtype, name=name) for name, each in weights}
+        return [{**self.unseen.exported.signature()[0], **specs}]
 
 
 def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
@@ -239,10 +233,7 @@ def write(
     preprocessor: BertPreprocessor | None,
     length: int | None = None,
 ) -> list[Difference]:
-    """Writes a directory for a runtime; see `export_onnx`. Rows have any length, or the given one.
-
-    Returns the difference of each output from Keras's output; nothing if the runtime is not installed.
-    """
+    """Writes a directory for a runtime; see `export_onnx`. Rows have any length, or the given one."""
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
     tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
@@ -251,7 +242,9 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         packed = PackedModel(model, runtime, preprocessor, length)
         runtime.convert(packed, path, precision)
-        head = _write_head(runtime, model, unfinished)
+        head = unfinished / runtime.head if runtime.head and isinstance(model, BertTask) and model.head_shapes else None
+        if head:
+            runtime.convert(HeadModel(model, runtime), head, "float32")
         _write_settings(model, preprocessor, tokenizer_json, unfinished)
         files.write_texts(unfinished, {"README.md": _format_readme(runtime, packed)})
         try:
@@ -266,14 +259,6 @@ def write(
             check_differences(of_head, "float32")
             differences += of_head
     return differences
-
-
-def _write_head(runtime: Runtime, model: BertTask | BertEncoder, directory: Path) -> Path | None:
-    """Writes the head in float32, if the model has one and the runtime a place for it. Returns its path."""
-    if runtime.head is None or not isinstance(model, BertTask) or not model.head_shapes:
-        return None
-    runtime.convert(HeadModel(model, runtime), directory / runtime.head, "float32")
-    return directory / runtime.head
 
 
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:

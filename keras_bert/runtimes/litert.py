@@ -38,16 +38,12 @@ def export_litert(
     lower-case texts and read rows of one length.
 
     Args:
-        model, directory, overwrite, preprocessor: see `export_onnx`.
-        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
+        model, directory, precision, overwrite, preprocessor: see `export_onnx`, also for errors.
         sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
             By default, the inputs are `[batch, seq_length]` of any size.
 
     Returns:
         The difference of each output from Keras's output, on a few sentences.
-
-    Raises:
-        See `export_onnx`.
 
     Example:
         >>> import tempfile

@@ -49,7 +49,7 @@ def export_onnx(
     Args:
         model: a task, or an encoder.
         directory: a new directory.
-        precision: "float32"; "float16", for GPUs, half the size; or "int8", for CPUs, a quarter.
+        precision: of the stored weights: "float32"; "float16", half the size, here for GPUs; or "int8", a quarter.
         overwrite: whether to replace an earlier export.
         preprocessor: the preprocessor of an encoder, for the tokenizer's files; a task has its own.
 
@@ -59,9 +59,8 @@ def export_onnx(
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or the directory is not an earlier export.
         ImportError: the extra `runtimes` is not installed.
-        TypeError: `model` is neither a task nor an encoder of this package.
+        TypeError: `model` is neither a task nor an encoder.
         ValueError: an argument is not supported, or the outputs differ from Keras's by more than the precision allows.
-            Nothing is then written.
 
     Example:
         >>> import tempfile

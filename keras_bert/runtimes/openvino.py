@@ -40,14 +40,10 @@ def export_openvino(
     `{"INFERENCE_PRECISION_HINT": "f32"}`.
 
     Args:
-        model, directory, overwrite, preprocessor: see `export_onnx`.
-        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
+        model, directory, precision, overwrite, preprocessor: see `export_onnx`, also for errors.
 
     Returns:
         The difference of each output from Keras's output, on a few sentences, computed in float32.
-
-    Raises:
-        See `export_onnx`.
     """
     with needing_tensorflow_text("export_openvino"):
         from keras_bert.runtimes.export import write
