@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_bert.formats.families import FAMILIES
-
 if TYPE_CHECKING:
     from keras_bert.formats.recognition import Look
 
@@ -16,7 +14,7 @@ _CONFIG = "config.json"
 
 
 class CheckpointFormat(NamedTuple):
-    """A format of weights and configuration. A family has names in it under its key here: `Family.formats`."""
+    """A format of weights and configuration."""
 
     # In `keras_bert/formats/`: has `recognizes(preset)`, `open_checkpoint(preset)` and, if it has a configuration,
     # `config_of(values, path)`; if the format is written, `write(directory, config, weights)` and `files_of(config)`.
@@ -41,8 +39,7 @@ class CheckpointFormat(NamedTuple):
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")  # of transformers
 SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
-# Google's names of configurations -> the family.
-GOOGLE_CONFIGS = {f"{family}_config.json": family for family, each in FAMILIES.items() if "tf1" in each.formats}
+GOOGLE_CONFIGS = ("bert_config.json", "albert_config.json", "electra_config.json")
 _CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
 _TENSORFLOW = CheckpointFormat(
     module="tensorflow.tf1",
@@ -53,7 +50,7 @@ _TENSORFLOW = CheckpointFormat(
         *GOOGLE_CONFIGS,
         *(f"{prefix}.{ending}" for prefix in _CHECKPOINT for ending in ("index", "meta", "data-*")),
     ),
-    configs=tuple(GOOGLE_CONFIGS),
+    configs=GOOGLE_CONFIGS,
     fetched=("*.ckpt*",),
     written="tf1 (Google's first code)",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert import files
-from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, WRITTEN, config_format
+from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, CONFIGS, WRITTEN, CheckpointFormat, config_format
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_card, model_files, recognition
 from keras_bert.formats.checkpoint import Checkpoint
@@ -98,23 +98,25 @@ class Preset(PresetFiles):
     @cached_property
     def config(self) -> BertConfig:
         """The configuration, from its file alone; that of a SavedModel, from it. Raises as `formats.read_config`."""
-        if not self._config_name:
-            return self.checkpoint.config
-        return self.parsed(self._config_name, parse_config)
+        row, name = self._configuration
+        return self.parsed(name, row.reader().config_of) if name else self.checkpoint.config
 
     @property
-    def _config_name(self) -> str:
-        if self.has(hugging_face.CONFIG):
-            return hugging_face.CONFIG
-        if saved_model.recognizes(self) and not any((self.directory / name).is_file() for name in CONFIGS):
-            return ""
-        return files.find(self.directory, *CONFIGS).name
+    def _configuration(self) -> tuple[CheckpointFormat, str]:
+        """The row of the configuration's format, and the name of its file; "" for a format that has none."""
+        has_config = self.has(hugging_face.CONFIG)
+        if not has_config and not any((self.directory / name).is_file() for name in CONFIGS):
+            look = recognition.Look(self.directory)
+            for row in CHECKPOINT_FORMATS.values():
+                if not row.configs and row.recognizes(look):
+                    return row, ""
+        name = hugging_face.CONFIG if has_config else files.find(self.directory, *CONFIGS).name
+        return CHECKPOINT_FORMATS[config_format(name, self.json(name))], name
 
     @property
     def truncation(self) -> str:
         """How the library of this format shortens pairs; see `keras_bert.text.packing.truncate`."""
-        name = self._config_name
-        return CHECKPOINT_FORMATS[config_format(name, self.json(name)) if name else "saved_model"].truncation
+        return self._configuration[0].truncation
 
     @cached_property
     def checkpoint(self) -> Checkpoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ _HEAD_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
 class FamilyTable(Row):
     """A row, and what follows from it."""
 
@@ -222,13 +221,7 @@ class FamilyTable(Row):
         )
 
 
-def tables(format: str) -> dict[str, FamilyTable]:
-    """Makes the tables of a format: those of the families for which it has a row."""
-    rows = {name: family.formats[format] for name, family in FAMILIES.items() if format in family.formats}
-    return {name: FamilyTable(**vars(row)) for name, row in rows.items()}
-
-
-TABLES = {name: FamilyTable(**vars(family.hugging_face)) for name, family in FAMILIES.items()}
+TABLES = {name: FamilyTable(*family.hugging_face) for name, family in FAMILIES.items()}
 
 
 def table_of(config: BertConfig) -> FamilyTable:

@@ -1,4 +1,4 @@
-"""The families of models, each in a file: its names in every format, its sizes and its tokenizer. `row.py` explains."""
+"""The families of models, each in a file: its names, its sizes and its tokenizer. `row.py` explains."""
 
 from keras_bert.formats.families.albert import ALBERT
 from keras_bert.formats.families.bert import BERT, ERNIE
@@ -17,30 +17,25 @@ from keras_bert.formats.families.row import Family
 from keras_bert.formats.families.static import MODEL2VEC, STATIC_EMBEDDING
 from keras_bert.formats.families.ultrabert import ULTRABERT
 
-# By the `model_type` in config.json, which is `BertConfig.family`.
-FAMILIES: dict[str, Family] = {
-    "bert": BERT,
-    "ernie": ERNIE,
-    "roberta": ROBERTA,
-    "xlm-roberta": XLM_ROBERTA,
-    "camembert": CAMEMBERT,
-    "distilbert": DISTILBERT,
-    "albert": ALBERT,
-    "electra": ELECTRA,
-    "modernbert": MODERNBERT,
-    "nomic_bert": NOMIC_BERT,
-    "mpnet": MPNET,
-    "deberta-v2": DEBERTA,
-    "gte": GTE,
-    "new": NEW,
-    "eurobert": EUROBERT,
-    "ultrabert": ULTRABERT,
-    "neobert": NEOBERT,
-    "jina_embeddings_v3": JINA,
-    "model2vec": MODEL2VEC,
-    "static_embedding": STATIC_EMBEDDING,
-}
+_FAMILIES = (
+    *(
+        BERT,
+        ERNIE,
+        ROBERTA,
+        XLM_ROBERTA,
+        CAMEMBERT,
+        DISTILBERT,
+        ALBERT,
+        ELECTRA,
+        MODERNBERT,
+        NOMIC_BERT,
+        MPNET,
+        DEBERTA,
+    ),
+    *(GTE, NEW, EUROBERT, ULTRABERT, NEOBERT, JINA, MODEL2VEC, STATIC_EMBEDDING),
+)
+FAMILIES: dict[str, Family] = {family.name: family for family in _FAMILIES}
 # The names of the files of SentencePiece's models.
 SENTENCEPIECE_FILES = tuple(
-    dict.fromkeys(each.model for family in FAMILIES.values() for each in family.sentencepiece.values() if each.model)
+    dict.fromkeys(each.model for family in _FAMILIES for each in family.sentencepiece.values() if each.model)
 )

@@ -1,13 +1,10 @@
 """ALBERT: narrow embeddings, projected to the hidden size; layers that share weights (Lan et al. 2019)."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert
 from keras_bert.formats.families.roberta import UNK_AND_PAD
-from keras_bert.formats.families.row import QKV, Dialect, Family, SentencePieceFamily, defaults_of, size
+from keras_bert.formats.families.row import QKV, Family, SentencePieceFamily, defaults_of, size
 
 _LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
-_GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
 _SIZE = {
     "vocab_size": 30000,
     "embedding_size": 128,
@@ -16,8 +13,7 @@ _SIZE = {
     "hidden_dropout": 0.0,
     "attention_dropout": 0.0,
 }
-_ROW = replace(
-    bert.ROW,
+_ROW = bert.ROW._replace(
     classes="Albert",
     prefix="albert.",
     config={**bert.ROW.config, "embedding_size": "embedding_size", "num_groups": "num_hidden_groups"},
@@ -45,24 +41,6 @@ _ROW = replace(
         **bert.ONE_LAYER,
     },
 )
-_TF1 = replace(
-    _ROW,
-    written_if_changed={},
-    choices=bert.WITH_TANH,
-    endings=bert.TF1.endings,
-    storage=bert.TF1.storage,
-    embeddings={**bert.TF1.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
-    block={
-        "attention/qkv": [f"{_GROUP}/attention_1/self/{name}" for name in QKV],
-        "attention/output": f"{_GROUP}/attention_1/output/dense",
-        "attention_norm": f"{_GROUP}/LayerNorm",
-        "intermediate": f"{_GROUP}/ffn_1/intermediate/dense",
-        "output": f"{_GROUP}/ffn_1/intermediate/output/dense",
-        "output_norm": f"{_GROUP}/LayerNorm_1",
-    },
-    pooler=bert.TF1.pooler,
-    heads=bert.TF1.heads,
-)
 _PIECES = SentencePieceFamily(
     "spiece.model",
     "AlbertTokenizer",
@@ -74,26 +52,8 @@ _PIECES = SentencePieceFamily(
 )
 
 ALBERT = Family(
+    "albert",
     hugging_face=_ROW,
-    formats={
-        "tf1": _TF1,
-        "garden": replace(
-            _TF1,
-            endings=bert.GARDEN.endings,
-            storage=bert.GARDEN.storage,
-            embeddings={**bert.GARDEN.embeddings, "embeddings/projection": "embedding_projection"},
-            block=bert.garden_block("transformer"),
-            pooler=bert.GARDEN.pooler,
-            heads=bert.GARDEN.heads,
-        ),
-        "keras_hub": replace(
-            bert.HUB,
-            classes="Albert",
-            dialect=Dialect(),  # there is always a projection
-            embeddings={**bert.HUB.embeddings, "embeddings/projection": "layers/dense"},
-            pooler={"pooler": "layers/dense_1"},
-        ),
-    },
     in_tensorflow="albert",
     size=_SIZE,
     sizes={
@@ -103,7 +63,7 @@ ALBERT = Family(
         "albert-xxlarge": size(12, 4096),
     },
     sentencepiece={
-        "albert": replace(_PIECES, splits_commas=True),
-        "albert-transformers": replace(_PIECES, model=None, as_transformers=True),
+        "albert": _PIECES._replace(splits_commas=True),
+        "albert-transformers": _PIECES._replace(model=None, as_transformers=True),
     },
 )

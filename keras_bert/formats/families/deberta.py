@@ -1,7 +1,5 @@
 """DeBERTa, versions 2 and 3: disentangled attention; no segments, no position embeddings (He et al. 2020 and 2021)."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert
 from keras_bert.formats.families.row import QKV, Dialect, Family, SentencePieceFamily, size
 
@@ -17,8 +15,8 @@ def _name(name: str) -> str:
 _CLASSIFIER = {"transform": "pooler.dense", "logits": "classifier"}  # the pooler belongs to the classifier
 
 DEBERTA = Family(
-    hugging_face=replace(
-        bert.ROW,
+    "deberta-v2",
+    hugging_face=bert.ROW._replace(
         classes="DebertaV2",
         prefix="deberta.",
         config={**bert.ROW.config, "disentangled_buckets": "position_buckets"},

@@ -1,7 +1,5 @@
 """DistilBERT: no segments, no pooler (Sanh et al. 2019)."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert
 from keras_bert.formats.families.row import EVERYWHERE, Dialect, Family, newer_keys, size
 
@@ -9,8 +7,8 @@ _CLASSIFIER = {"transform": "pre_classifier", "logits": "classifier"}
 _LAYER = "transformer.layer.{i}"
 
 DISTILBERT = Family(
-    hugging_face=replace(
-        bert.ROW,
+    "distilbert",
+    hugging_face=bert.ROW._replace(
         classes="DistilBert",
         prefix="distilbert.",
         config={
@@ -47,16 +45,6 @@ DISTILBERT = Family(
             "choices": _CLASSIFIER,
         },
     ),
-    formats={
-        "keras_hub": replace(
-            bert.HUB,
-            classes="DistilBert",
-            values={"type_vocab_size": 0},
-            embeddings=bert.HUB_WITHOUT_TYPES,
-            pooler={},
-            heads=bert.HUB_HEADS,
-        ),
-    },
     in_tensorflow="distilbert",
     heads={"sequence_activation": "relu"},
     size={"type_vocab_size": 0, "pooler": False},

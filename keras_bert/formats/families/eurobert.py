@@ -69,12 +69,13 @@ ROW = Row(
     last={"final_norm": "norm"},
     heads={
         "masked_lm": {"decoder": "lm_head"},
-        **row.CLASSIFIERS,
+        **bert.CLASSIFIERS,
         "sequence": {"transform": "dense", "logits": "classifier"},
     },
 )
 
 EUROBERT = Family(
+    "eurobert",
     hugging_face=ROW,
     heads={"sequence_activation": "gelu", "own_decoder": True, "decoder_bias": False},
     size=_SIZE,

@@ -3,7 +3,6 @@
 In files of transformers ("gte"), and in those for the models' own Python code ("new"), which has more options.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.formats.families import bert, row
@@ -30,8 +29,7 @@ def _gate_last(config: "BertConfig") -> list[int]:
     return [*range(config.intermediate_size, 2 * config.intermediate_size), *range(config.intermediate_size)]
 
 
-_ROW = replace(
-    bert.ROW,
+_ROW = bert.ROW._replace(
     classes="Gte",
     prefix="gte.",
     dialect=Dialect(name=lambda name: name.removeprefix("new.")),
@@ -40,7 +38,7 @@ _ROW = replace(
     written_if_changed={**bert.ROW.written_if_changed, **row.HEAD_DIM},
     without_effect=row.EVERYWHERE,
     fixed_values={**row.NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
-    storage=replace(bert.ROW.storage, orders={"intermediate": _gate_last}),
+    storage=bert.ROW.storage._replace(orders={"intermediate": _gate_last}),
     embeddings=bert.WITHOUT_POSITIONS,
     block={
         "attention/qkv": f"{_LAYER}.attention.qkv_proj",
@@ -52,7 +50,7 @@ _ROW = replace(
     },
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.norm", "bias": "lm_head.decoder.bias"},
-        **row.CLASSIFIERS,
+        **bert.CLASSIFIERS,
     },
 )
 
@@ -64,10 +62,10 @@ def _write_new(entries: dict[str, Any]) -> dict[str, Any]:
     return {**options, **entries, "rope_scaling": scaling}
 
 
-GTE = Family(_ROW, heads={"masked_lm_activation": "gelu"})
+GTE = Family("gte", _ROW, heads={"masked_lm_activation": "gelu"})
 NEW = Family(
-    hugging_face=replace(
-        _ROW,
+    "new",
+    hugging_face=_ROW._replace(
         classes="New",
         prefix="new.",
         dialect=Dialect(write=_write_new),

@@ -1,7 +1,5 @@
 """Jina embeddings, version 3: XLM-RoBERTa with rotary embeddings (Sturua et al. 2024)."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert, roberta
 from keras_bert.formats.families.nomic_bert import EMBEDDINGS
 from keras_bert.formats.families.row import HEAD_DIM, NO_DECODER, Family, defaults_of, size
@@ -17,8 +15,8 @@ _SIZE = {
 }
 
 JINA = Family(
-    hugging_face=replace(
-        roberta.ROW,
+    "jina_embeddings_v3",
+    hugging_face=roberta.ROW._replace(
         classes="JinaEmbeddingsV3",
         config={**bert.ROW.config, "rope_theta": "rope_parameters.rope_theta"},
         values=defaults_of(_SIZE),

@@ -73,6 +73,7 @@ _SIZE = {
 }
 
 MODERNBERT = Family(
+    "modernbert",
     hugging_face=Row(
         classes="ModernBert",
         prefix="model.",
@@ -135,7 +136,7 @@ MODERNBERT = Family(
         last={"final_norm": "final_norm"},
         heads={
             "masked_lm": {**_DENSE_AND_NORM, "bias": "decoder.bias"},
-            **dict.fromkeys(("sequence", "tokens", "spans", "choices"), _CLASSIFIER),
+            **dict.fromkeys(bert.ONE_LAYER, _CLASSIFIER),
         },
     ),
     heads={"head_norm": True},

@@ -1,6 +1,5 @@
 """MPNet: RoBERTa with a relative position bias and without segments (Song et al. 2020)."""
 
-from dataclasses import replace
 from typing import Any
 
 from keras_bert.formats.families import bert, roberta
@@ -21,15 +20,15 @@ def _read_buckets(values: dict[str, Any], check: Check) -> dict[str, Any]:
 
 
 MPNET = Family(
-    hugging_face=replace(
-        roberta.ROW,
+    "mpnet",
+    hugging_face=roberta.ROW._replace(
         classes="MPNet",
         prefix="mpnet.",
         config={**bert.KEYS_WITHOUT_TYPES, "relative_buckets": _BUCKETS},
         values={**roberta.ROW.values, "type_vocab_size": 0, "relative_buckets": 32},
         fixed_values={**bert.FIXED_VALUES, _BUCKETS: 32},
         dialect=Dialect(_read_buckets),
-        storage=replace(bert.ROW.storage, cut_tables=("embeddings/relative/embeddings",)),
+        storage=bert.ROW.storage._replace(cut_tables=("embeddings/relative/embeddings",)),
         embeddings={
             **{path: file_name for path, file_name in bert.ROW.embeddings.items() if path != "embeddings/type"},
             "embeddings/relative": "encoder.relative_attention_bias",
@@ -46,4 +45,5 @@ MPNET = Family(
     size=_SIZE,
     sizes={"mpnet-base": size(12, 768)},
     tokenizer_class="MPNetTokenizer",
+    wordpiece={"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
 )

@@ -3,7 +3,6 @@
 See Le Breton et al. 2025. These models come with their own Python code.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.formats.families import bert, eurobert
@@ -42,8 +41,8 @@ def by_head(config: "BertConfig") -> list[int]:
 
 
 NEOBERT = Family(
-    hugging_face=replace(
-        eurobert.ROW,
+    "neobert",
+    hugging_face=eurobert.ROW._replace(
         classes="NeoBERT",
         config={
             "vocab_size": "vocab_size",
@@ -71,7 +70,7 @@ NEOBERT = Family(
             "flash_attention",
         },
         fixed_values={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
-        storage=replace(bert.ROW.storage, orders={"attention/qkv": by_head}),
+        storage=bert.ROW.storage._replace(orders={"attention/qkv": by_head}),
         embeddings={"embeddings/word": "encoder"},
         block={
             "attention_norm": f"{_LAYER}.attention_norm",

@@ -3,8 +3,6 @@
 Files have the keys of transformers 5, or those of the family's own code, which follow GPT-2.
 """
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert, row
 from keras_bert.formats.families.row import Dialect, Family, defaults_of, newer_keys, size
 
@@ -40,8 +38,8 @@ _SIZE = {
 }
 
 NOMIC_BERT = Family(
-    hugging_face=replace(
-        bert.ROW,
+    "nomic_bert",
+    hugging_face=bert.ROW._replace(
         classes="NomicBert",
         prefix="nomic_bert.",
         config={**bert.ROW.config, "rope_theta": "rope_parameters.rope_theta"},
@@ -87,7 +85,7 @@ NOMIC_BERT = Family(
         },
         heads={
             "masked_lm": {**bert.ROW.heads["masked_lm"], "norm": "cls.predictions.transform.layer_norm"},
-            **row.CLASSIFIERS,
+            **bert.CLASSIFIERS,
         },
     ),
     size=_SIZE,

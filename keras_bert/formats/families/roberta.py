@@ -1,13 +1,10 @@
 """RoBERTa, XLM-RoBERTa and CamemBERT: positions count from pad_token_id + 1 and skip padding (Liu et al. 2019)."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families import bert
-from keras_bert.formats.families.row import Family, Row, SentencePieceFamily, Storage, size
+from keras_bert.formats.families.row import Family, SentencePieceFamily, size
 
 TWO_LAYERS = {"transform": "classifier.dense", "logits": "classifier.out_proj"}
-ROW = replace(
-    bert.ROW,
+ROW = bert.ROW._replace(
     classes="Roberta",
     prefix="roberta.",
     values={"positions_after_padding": True, "pad_token_id": 1},
@@ -16,17 +13,6 @@ ROW = replace(
         **bert.ONE_LAYER,
         "sequence": TWO_LAYERS,
     },
-)
-_HUB: Row = replace(
-    bert.HUB,
-    classes="Roberta",
-    values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
-    # KerasHub counts positions from 0: its table has no rows for padding.
-    storage=Storage(splits_heads=True, lacks_padding_positions=True),
-    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so it is read as zeros.
-    embeddings={**bert.HUB_WITHOUT_TYPES, "embeddings/type": []},
-    pooler={},
-    heads=bert.HUB_HEADS,
 )
 HEADS = {"masked_lm_activation": "gelu", "sequence_activation": "tanh"}
 SIZE = {
@@ -42,8 +28,7 @@ _USE = ("sentencepiece.bpe.model", "XLMRobertaTokenizer", ("input_ids", "attenti
 # fairseq's dictionary begins with four tokens of its own, in place of the model's first three, <unk>, <s> and </s>.
 _XLM_PIECES = SentencePieceFamily(*_USE, first=("<s>", "<pad>", "</s>", "<unk>"), skipped=3, last=("<mask>",))
 # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
-_CAMEMBERT_PIECES = replace(
-    _XLM_PIECES,
+_CAMEMBERT_PIECES = _XLM_PIECES._replace(
     transformers_class="CamembertTokenizer",
     first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
     hidden=("<unk>NOTUSED",),
@@ -51,8 +36,8 @@ _CAMEMBERT_PIECES = replace(
 )
 
 ROBERTA = Family(
+    "roberta",
     hugging_face=ROW,
-    formats={"keras_hub": _HUB},
     in_tensorflow="roberta",
     heads=HEADS,
     size=SIZE,
@@ -60,8 +45,8 @@ ROBERTA = Family(
     tokenizer_class="RobertaTokenizer",
 )
 XLM_ROBERTA = Family(
-    hugging_face=replace(ROW, classes="XLMRoberta"),
-    formats={"keras_hub": replace(_HUB, classes="XLMRoberta")},
+    "xlm-roberta",
+    hugging_face=ROW._replace(classes="XLMRoberta"),
     in_tensorflow="roberta",
     heads=HEADS,
     size={**SIZE, "vocab_size": 250002},
@@ -69,7 +54,8 @@ XLM_ROBERTA = Family(
     sentencepiece={"xlm-roberta": _XLM_PIECES},
 )
 CAMEMBERT = Family(
-    hugging_face=replace(ROW, classes="Camembert"),
+    "camembert",
+    hugging_face=ROW._replace(classes="Camembert"),
     in_tensorflow="roberta",
     heads=HEADS,
     sentencepiece={"camembert": _CAMEMBERT_PIECES},

@@ -7,8 +7,7 @@ A format is the form in which a library stores models: names, shapes and files.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from keras_bert.choices import ENCODER_POOLINGS
 
@@ -22,8 +21,7 @@ Check = Callable[[str, Any, str], None]
 Reader = Callable[[dict[str, Any], Check], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):
     """A format's way to store this package's kernels, `[inputs, outputs]`, and other weights; see `storage.py`."""
 
     transposed: tuple[str, ...] = ()  # suffixes of the names of weights that are `[outputs, inputs]` in the file
@@ -33,15 +31,14 @@ class Storage:
     lacks_padding_positions: bool = False
     cut_tables: tuple[str, ...] = ()  # weights of which a file may have more rows; only the first ones are read
     # This package's name of a layer in a block -> for each of its outputs, the index of that output in the file.
-    orders: Mapping[str, Callable[[BertConfig], list[int]]] = field(default_factory=dict)
+    orders: Mapping[str, Callable[[BertConfig], list[int]]] = {}
 
 
 def _unchanged(value: T, *_: Check) -> T:
     return value
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """Functions that translate a family's unusual files to the form that its table describes, and back."""
 
     # Values of a configuration file -> values that the table reads. Raises ValueError if the table cannot express them.
@@ -50,8 +47,7 @@ class Dialect:
     name: Callable[[str], str] = _unchanged  # name of a weight in older files -> name in the table
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A format's names for the configuration and the weights of one family.
 
     A row of weights maps the path of a layer in this package's encoder or head to the format's name of that layer, or
@@ -67,31 +63,30 @@ class Row:
     embeddings: Layers
     block: Layers
     endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
-    last: Layers = field(default_factory=dict)  # between the last block and the pooler
-    pooler: Layers = field(default_factory=dict)  # empty if the family has no pooler
-    heads: Mapping[str, Layers] = field(default_factory=dict)
+    last: Mapping[str, str | list[str]] = {}  # between the last block and the pooler
+    pooler: Mapping[str, str | list[str]] = {}  # empty if the family has no pooler
+    heads: Mapping[str, Layers] = {}
     # Field of BertConfig -> key or keys of the configuration file. "a.b" is key b of the object under key a. If a field
     # has several keys, the first one in a file is read, and all are written.
-    config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    config: Mapping[str, str | tuple[str, ...]] = {}
     # As `config`, but written only if the value is not the default.
-    written_if_changed: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, object] = field(default_factory=dict)  # field -> its value if the file leaves it out
+    written_if_changed: Mapping[str, str] = {}
+    values: Mapping[str, object] = {}  # field -> its value if the file leaves it out
     # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
-    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[str, str]] = {}
     # Key of an option of other networks -> the only value that is supported. A file may leave the key out.
-    fixed_values: Mapping[str, object] = field(default_factory=dict)
+    fixed_values: Mapping[str, object] = {}
     # Key of an option that a file must have -> its supported values. The first one is written.
-    required_options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    required_options: Mapping[str, tuple[object, ...]] = {}
     # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
-    implied: Mapping[str, Callable[[BertConfig], object]] = field(default_factory=dict)
+    implied: Mapping[str, Callable[[BertConfig], object]] = {}
     without_effect: Collection[str] = ()  # keys of options that do not change what this package computes
-    storage: Storage = field(default_factory=Storage)
+    storage: Storage = Storage()
     prefix: str = ""  # begins the names of the encoder's weights in a file with heads
     dialect: Dialect = Dialect()
 
 
-@dataclass(frozen=True)
-class SentencePieceFamily:
+class SentencePieceFamily(NamedTuple):
     """The use that a model family makes of its SentencePiece model."""
 
     model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
@@ -117,19 +112,19 @@ class SentencePieceFamily:
     pads_punctuation: bool = False  # whether to put spaces around ASCII's punctuation; then tokens may span words
 
 
-@dataclass(frozen=True)
-class Family:
-    """A family of models: its names in each format, its published sizes, and its tokenizer."""
+class Family(NamedTuple):
+    """A family of models: its names in the files of transformers, its published sizes, and its tokenizer."""
 
-    hugging_face: Row
-    formats: Mapping[str, Row] = field(default_factory=dict)  # the other formats that have it, by `checkpoint_table.py`
+    name: str  # the `model_type` in config.json, which is `BertConfig.family`
+    hugging_face: Row  # other formats have their names in their files: `libraries/keras_hub.py`, `tensorflow/tf1.py`
     in_tensorflow: str = ""  # name of the encoder's layer in the TensorFlow classes of transformers 4
-    heads: Mapping[str, Any] = field(default_factory=dict)  # the fields of its heads that differ from BERT's
-    size: Mapping[str, Any] = field(default_factory=dict)  # the fields that differ from BERT's in all published sizes
-    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name of a size -> its other fields
+    heads: Mapping[str, Any] = {}  # the fields of its heads that differ from BERT's
+    size: Mapping[str, Any] = {}  # the fields that differ from BERT's in all published sizes
+    sizes: Mapping[str, Mapping[str, Any]] = {}  # name of a size -> its other fields
     tokenizer_class: str = ""  # that transformers 5 takes if `tokenizer_config.json` names none
+    wordpiece: Mapping[str, int] = {}  # the arguments of `WordPieceTokenizer` that follow from this class alone
     follows_tokenizer_json: bool = False  # whether transformers 5 does, whichever class the files name
-    sentencepiece: Mapping[str, SentencePieceFamily] = field(default_factory=dict)  # by the name of such a tokenizer
+    sentencepiece: Mapping[str, SentencePieceFamily] = {}  # by the name of such a tokenizer
     packing: str = "special"  # one of `choices.PACKINGS`
 
 
@@ -155,7 +150,6 @@ ACTIVATIONS = {
     **dict.fromkeys(("silu", "swish"), "silu"),
 }
 CLASSIFIER_POOLINGS = {each.name: name for name, each in ENCODER_POOLINGS.items() if not each.is_late}
-CLASSIFIERS = {"sequence": {"logits": "classifier"}, "tokens": {"logits": "classifier"}}
 # Some files have the width of a head. In some of these families, it must be `hidden_size / num_heads`.
 HEAD_DIM = {"head_dim": "head_dim"}
 HEAD_SIZE = {"head_dim": lambda config: config.head_size}

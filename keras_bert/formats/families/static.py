@@ -1,7 +1,5 @@
 """Static vectors: a table of token embeddings, without layers (van Dongen and Tulkens 2024, "Model2Vec")."""
 
-from dataclasses import replace
-
 from keras_bert.formats.families.row import EVERYWHERE, Family, Row, SentencePieceFamily
 
 _ROW = Row(
@@ -25,7 +23,9 @@ _ROW = Row(
     endings={"embeddings": ""},
 )
 _PIECES = SentencePieceFamily(None, "", ("input_ids", "attention_mask"), {}, 0, 0, as_any_class=True, packing="plain")
-_SPACED = replace(_PIECES, pads_punctuation=True)  # as model2vec 0.6 makes them
+_SPACED = _PIECES._replace(pads_punctuation=True)  # as model2vec 0.6 makes them
 # model2vec leaves unknown tokens out of the mean; the module StaticEmbedding of sentence-transformers does not.
-MODEL2VEC = Family(_ROW, packing="known", sentencepiece={"unigram": _PIECES, "model2vec": _SPACED})
-STATIC_EMBEDDING = Family(replace(_ROW, embeddings={"embeddings/word": "embedding.weight"}), packing="plain")
+MODEL2VEC = Family("model2vec", _ROW, packing="known", sentencepiece={"unigram": _PIECES, "model2vec": _SPACED})
+STATIC_EMBEDDING = Family(
+    "static_embedding", _ROW._replace(embeddings={"embeddings/word": "embedding.weight"}), packing="plain"
+)

@@ -1,12 +1,11 @@
 """UltraBERT: EuroBERT's layers with ModernBERT's windows, the first layers local, and a larger masked-word head."""
 
-from dataclasses import replace
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.families import eurobert
+from keras_bert.formats.families import bert, eurobert
 from keras_bert.formats.families.modernbert import GLOBAL, LAYER_TYPES, LAYERS, LOCAL, POOLINGS, layer_types, period_of
-from keras_bert.formats.families.row import CLASSIFIERS, Check, Dialect, Family, defaults_of
+from keras_bert.formats.families.row import Check, Dialect, Family, defaults_of
 
 _WINDOW = "sliding_window"  # of one side
 _EVERY, _FIRST = 3, 2
@@ -66,8 +65,8 @@ def _write(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 ULTRABERT = Family(
-    hugging_face=replace(
-        eurobert.ROW,
+    "ultrabert",
+    hugging_face=eurobert.ROW._replace(
         classes="Ultrabert",
         prefix="ultrabert.",
         config={
@@ -89,7 +88,7 @@ ULTRABERT = Family(
         },
         heads={
             "masked_lm": {"transform": "head.linear1", "projection": "head.linear2", "decoder": "cls"},
-            **CLASSIFIERS,
+            **bert.CLASSIFIERS,
             "spans": {"logits": "qa_outputs"},
         },
     ),

@@ -12,7 +12,8 @@ from keras_bert import files
 from keras_bert.choices import POOLINGS
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.row_translator import check_fixed_values, tables
+from keras_bert.formats.families.row import QKV, Dialect, Storage, without_equal_sizes
+from keras_bert.formats.row_translator import FamilyTable, check_fixed_values
 from keras_bert.formats.weight_files import H5File
 from keras_bert.presets import PresetFiles
 
@@ -48,9 +49,99 @@ _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 # Names of other arrays: the state of dropout's seeds and of the optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 _TASK = "task/"  # begins the table's names of weights in the task's file
-TABLES = tables("keras_hub")
 # KerasHub's ELECTRA has an untrained pooler; ELECTRA has none.
 _EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
+
+# -- The names of each family.
+
+_LAYER = "layers/transformer_encoder_{i}"
+_POSITIONS = "layers/token_and_position_embedding"
+_HEAD = "task/layers/masked_lm_head"
+_MASKED_LM = {
+    "transform": f"{_HEAD}/_intermediate_dense",
+    "norm": f"{_HEAD}/_intermediate_layer_norm",
+    "bias": f"{_HEAD}/vars/0",
+}
+_BERT = FamilyTable(
+    classes="Bert",
+    config={
+        "vocab_size": "vocabulary_size",
+        "num_layers": "num_layers",
+        "num_heads": "num_heads",
+        "hidden_size": "hidden_dim",
+        "intermediate_size": "intermediate_dim",
+        "hidden_dropout": "dropout",
+        "attention_dropout": "dropout",
+        "max_positions": "max_sequence_length",
+        "type_vocab_size": "num_segments",
+        "embedding_size": "embedding_dim",
+        "num_groups": "num_groups",
+    },
+    values={"activation": "gelu_tanh"},
+    fixed_values={"num_inner_repetitions": 1},
+    without_effect=frozenset({"dtype", "name", "trainable"}),  # of any object of Keras
+    # Keras numbers the weights of a layer instead of naming them.
+    endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
+    storage=Storage(splits_heads=True),
+    dialect=Dialect(read=without_equal_sizes("embedding_dim", "hidden_dim")),
+    embeddings={
+        "embeddings/word": "layers/reversible_embedding",
+        "embeddings/position": "layers/position_embedding",
+        "embeddings/type": "layers/embedding",
+        "embeddings/norm": "layers/layer_normalization",
+    },
+    block={
+        "attention/qkv": [f"{_LAYER}/_self_attention_layer/{name}_dense" for name in QKV],
+        "attention/output": f"{_LAYER}/_self_attention_layer/output_dense",
+        "attention_norm": f"{_LAYER}/_self_attention_layer_norm",
+        "intermediate": f"{_LAYER}/_feedforward_intermediate_dense",
+        "output": f"{_LAYER}/_feedforward_output_dense",
+        "output_norm": f"{_LAYER}/_feedforward_layer_norm",
+    },
+    pooler={"pooler": "layers/dense"},
+    heads={"masked_lm": _MASKED_LM, "sequence": {"logits": "task/layers/dense"}},
+)
+_DISTILBERT = _BERT._replace(
+    classes="DistilBert",
+    values={"type_vocab_size": 0},
+    embeddings={
+        "embeddings/word": f"{_POSITIONS}/token_embedding",
+        "embeddings/position": f"{_POSITIONS}/position_embedding",
+        "embeddings/norm": "layers/layer_normalization",
+    },
+    pooler={},
+    heads={
+        "masked_lm": _MASKED_LM,
+        "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"},
+    },
+)
+_ROBERTA = _DISTILBERT._replace(
+    classes="Roberta",
+    values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
+    # KerasHub counts positions from 0: its table has no rows for padding.
+    storage=Storage(splits_heads=True, lacks_padding_positions=True),
+    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so it is read as zeros.
+    embeddings={**_DISTILBERT.embeddings, "embeddings/type": []},
+)
+TABLES = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA._replace(classes="XLMRoberta"),
+    "distilbert": _DISTILBERT,
+    "albert": _BERT._replace(
+        classes="Albert",
+        dialect=Dialect(),  # there is always a projection
+        embeddings={**_BERT.embeddings, "embeddings/projection": "layers/dense"},
+        pooler={"pooler": "layers/dense_1"},
+    ),
+    "electra": _BERT._replace(
+        classes="Electra",
+        config={**_BERT.config, "vocab_size": "vocab_size"},
+        embeddings={**_BERT.embeddings, "embeddings/projection": "layers/dense"},
+        pooler={},
+        heads={},
+    ),
+}
 
 
 def recognizes(preset: PresetFiles) -> bool:

@@ -10,13 +10,57 @@ import numpy as np
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, config_from_shapes, names_of_any_size
-from keras_bert.formats.families.row import QKV
-from keras_bert.formats.row_translator import tables
+from keras_bert.formats.families.row import QKV, Layers, Storage
 from keras_bert.formats.tensorflow import tf1
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 from keras_bert.presets import PresetFiles
 
-TABLES = tables("garden")
+_EMBEDDINGS = {
+    "embeddings/word": "word_embeddings",
+    "embeddings/position": "position_embedding",
+    "embeddings/type": "type_embeddings",
+    "embeddings/norm": "embeddings/layer_norm",
+}
+
+
+def _block(scope: str) -> Layers:
+    return {
+        "attention/qkv": [f"{scope}/self_attention/{name}" for name in QKV],
+        "attention/output": f"{scope}/self_attention/attention_output",
+        "attention_norm": f"{scope}/self_attention_layer_norm",
+        "intermediate": f"{scope}/intermediate",
+        "output": f"{scope}/output",
+        "output_norm": f"{scope}/output_layer_norm",
+    }
+
+
+_BERT = tf1.TABLES["bert"]._replace(
+    endings={kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta", "embeddings")},
+    storage=Storage(splits_heads=True),
+    embeddings=_EMBEDDINGS,
+    block=_block("transformer/layer_{i}"),
+    pooler={"pooler": "pooler_transform"},
+    heads={
+        "masked_lm": {
+            "transform": "cls/predictions/transform/dense",
+            "norm": "cls/predictions/transform/LayerNorm",
+            "bias": "cls/predictions/output_bias/bias",
+        },
+        "next_sentence": {"logits": "next_sentence/logits"},
+        "sequence": {"logits": "sentence_prediction/logits"},
+    },
+)
+TABLES = {
+    "bert": _BERT,
+    "albert": tf1.TABLES["albert"]._replace(
+        endings=_BERT.endings,
+        storage=_BERT.storage,
+        embeddings={**_EMBEDDINGS, "embeddings/projection": "embedding_projection"},
+        block=_block("transformer"),
+        pooler=_BERT.pooler,
+        heads=_BERT.heads,
+    ),
+}
 _OLD_NEXT_SENTENCE = "predictions/transform/logits"  # in version 1's pre-trainer, where this head is a separate network
 # In version 2, the head of next-sentence prediction has a pooler of its own, and the encoder's pooler is not trained.
 _TRAINED_POOLER = "next_sentence/pooler_dense"

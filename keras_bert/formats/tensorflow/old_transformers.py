@@ -44,7 +44,7 @@ def table_of(table: FamilyTable) -> FamilyTable:
         head: {path: _ALBERT_BIAS.get(name, name) if isinstance(name, str) else name for path, name in layers.items()}
         for head, layers in table.heads.items()
     }
-    return replace(table, heads=heads, storage=replace(table.storage, transposed=()))
+    return table._replace(heads=heads, storage=table.storage._replace(transposed=()))
 
 
 def spelled(file: WeightFile, config: BertConfig, table: FamilyTable) -> tuple[WeightFile, dict[str, str]]:

@@ -103,8 +103,7 @@ def own_table(config: BertConfig) -> FamilyTable:
         return {path: scope + path for path in layers}
 
     family = table_of(config)
-    return replace(
-        family,
+    return family._replace(
         endings={kind: f"/{kind}" for kind in family.endings},
         storage=Storage(),
         embeddings=with_own_names(family.embeddings),

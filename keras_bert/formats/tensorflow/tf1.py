@@ -15,18 +15,114 @@ from keras_bert.checkpoint_table import GOOGLE_CONFIGS
 from keras_bert.config import BertConfig
 from keras_bert.counted import listed
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, config_from_shapes
-from keras_bert.formats.families.electra import TF1_GENERATOR
-from keras_bert.formats.row_translator import FamilyTable, tables
+from keras_bert.formats.families.row import ACTIVATIONS, QKV, Layers, Storage
+from keras_bert.formats.row_translator import TABLES as OF_TRANSFORMERS
+from keras_bert.formats.row_translator import FamilyTable
 from keras_bert.formats.tensorflow.bundle import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.presets import PresetFiles
 
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
-TABLES = tables("tf1")
-# ELECTRA's discriminator and generator are in the same file.
-GENERATOR = FamilyTable(**vars(TF1_GENERATOR))
 _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
+# "gelu" means the tanh approximation in the code of BERT and ALBERT, and the exact function in ELECTRA's.
+_WITH_TANH = {"activation": {**ACTIVATIONS, "gelu": "gelu_tanh"}}
+_ENDINGS = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""}
+_GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"  # ALBERT's
+
+
+def _embeddings(scope: str) -> Layers:
+    return {
+        "embeddings/word": f"{scope}/word_embeddings",
+        "embeddings/position": f"{scope}/position_embeddings",
+        "embeddings/type": f"{scope}/token_type_embeddings",
+        "embeddings/norm": f"{scope}/LayerNorm",
+    }
+
+
+def _block(scope: str) -> Layers:
+    layer = f"{scope}/encoder/layer_{{i}}"
+    return {
+        "attention/qkv": [f"{layer}/attention/self/{name}" for name in QKV],
+        "attention/output": f"{layer}/attention/output/dense",
+        "attention_norm": f"{layer}/attention/output/LayerNorm",
+        "intermediate": f"{layer}/intermediate/dense",
+        "output": f"{layer}/output/dense",
+        "output_norm": f"{layer}/output/LayerNorm",
+    }
+
+
+def _output_layer(scope: str) -> Layers:
+    return {"logits/kernel": [f"{scope}output_weights"], "logits/bias": [f"{scope}output_bias"]}
+
+
+_BERT = OF_TRANSFORMERS["bert"]._replace(
+    written_if_changed={},
+    values={"activation": "gelu_tanh"},
+    choices=_WITH_TANH,
+    endings=_ENDINGS,
+    storage=Storage(transposed=("logits/kernel",)),
+    embeddings=_embeddings("bert/embeddings"),
+    block=_block("bert"),
+    pooler={"pooler": "bert/pooler/dense"},
+    heads={
+        "masked_lm": {
+            "transform": "cls/predictions/transform/dense",
+            "norm": "cls/predictions/transform/LayerNorm",
+            "bias": "cls/predictions/output_bias",
+        },
+        "next_sentence": _output_layer("cls/seq_relationship/"),
+        "sequence": _output_layer(""),
+        "spans": _output_layer("cls/squad/"),
+    },
+)
+# The discriminator, which is the part to fine-tune.
+_ELECTRA = OF_TRANSFORMERS["electra"]._replace(
+    written_if_changed={},
+    endings=_ENDINGS,
+    storage=Storage(),
+    embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},
+    block=_block("electra"),
+    heads={
+        "replaced_tokens": {
+            "transform": "discriminator_predictions/dense",
+            "logits": "discriminator_predictions/dense_1",
+        }
+    },
+)
+# The generator is in the same file. It shares the discriminator's embeddings, or has its own, under "generator/".
+GENERATOR = _ELECTRA._replace(
+    embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
+    block=_block("generator"),
+    heads={
+        "masked_lm": {
+            "transform": "generator_predictions/dense",
+            "norm": "generator_predictions/LayerNorm",
+            "bias": "generator_predictions/output_bias",
+        }
+    },
+)
+TABLES: dict[str, FamilyTable] = {
+    "bert": _BERT,
+    "albert": OF_TRANSFORMERS["albert"]._replace(
+        written_if_changed={},
+        choices=_WITH_TANH,
+        endings=_ENDINGS,
+        storage=_BERT.storage,
+        embeddings={**_BERT.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
+        block={
+            "attention/qkv": [f"{_GROUP}/attention_1/self/{name}" for name in QKV],
+            "attention/output": f"{_GROUP}/attention_1/output/dense",
+            "attention_norm": f"{_GROUP}/LayerNorm",
+            "intermediate": f"{_GROUP}/ffn_1/intermediate/dense",
+            "output": f"{_GROUP}/ffn_1/intermediate/output/dense",
+            "output_norm": f"{_GROUP}/LayerNorm_1",
+        },
+        pooler=_BERT.pooler,
+        heads=_BERT.heads,
+    ),
+    "electra": _ELECTRA,
+}
 
 
 def open_file(preset: PresetFiles) -> TensorFlowFile | None:
@@ -87,7 +183,7 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
 
 def config_of(values: dict[str, object], source: Path) -> BertConfig:
     """Makes the configuration from the content of a file whose name is in `GOOGLE_CONFIGS`."""
-    family = GOOGLE_CONFIGS[source.name]
+    family = source.name.removesuffix("_config.json")
     return TABLES[family].config_of(family, values, source)
 
 

@@ -109,7 +109,7 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     if preset_files.has_tokenizer_json:
         json_path, content = preset_files.tokenizer_json_path, preset_files.tokenizer_json
         if usage.transformers_class == "AlbertTokenizer":
-            _check_normalization(json_path, content, {**vars(usage), **arguments})
+            _check_normalization(json_path, content, {**usage._asdict(), **arguments})
         preset_files.check_keys()
         pad_token = (content.get("padding") or {}).get("pad_token")
         check_fixed_values(

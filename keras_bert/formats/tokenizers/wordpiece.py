@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,
@@ -59,10 +60,7 @@ _NAMES = {
 }
 
 # Classes of transformers -> the values of arguments that follow from the class alone.
-_CLASSES = {
-    "BertTokenizer": {"separators": 1, "second_type_id": 1},
-    "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
-}
+_CLASSES = {each.tokenizer_class: each.wordpiece for each in FAMILIES.values() if each.wordpiece}
 # What these classes do by default.
 _OF_CLASSES = {"lowercase": True, "strip_accents": None, "split_on_cjk": True, "max_chars_per_word": 100}
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
