@@ -16,7 +16,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import Preset, hugging_face, model_card, model_files
 from keras_bert.formats.libraries import cross_encoder
 from keras_bert.formats.preset import check_format
-from keras_bert.formats.saved import CRF, note, read_library_files, write_library_files
+from keras_bert.formats.saved import CRF, LIBRARIES, note, read_library_files
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
 from keras_bert.task_table import OF_LIBRARY
@@ -129,7 +129,7 @@ def _write_hugging_face(
     task, reads_pairs = ours.get("task"), bool((ours.get("model") or {}).get("pairs"))
     if of_library is not None:
         library, theirs, more = of_library
-        write_library_files(directory, library, theirs, config, more, tokenizer)
+        LIBRARIES[library].write(directory, theirs, config, more, tokenizer)
     task = OF_LIBRARY[library].model if library else task
     model_card.write(
         directory,

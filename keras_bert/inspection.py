@@ -263,7 +263,7 @@ def _classes_of(preset: Preset) -> list[str]:
     return [*([fitting] if is_sentence else []), *pretrained, "BertEncoder"]
 
 
-def _vectors(settings: sentence_transformers.SentenceSettings, size: int) -> str:
+def _vectors(settings: sentence_transformers.Settings, size: int) -> str:
     """Describes the vectors of texts: `384 wide, by mean pooling, of length 1`."""
     text = f"{settings.dense['units'] if settings.dense else size} wide, by {settings.pooling} pooling"
     text += " and a dense layer" * bool(settings.dense) + ", of length 1" * settings.normalize

@@ -135,7 +135,7 @@ class Preset(PresetFiles):
         return TokenizerFiles(self)
 
     @property
-    def sentence_settings(self) -> sentence_transformers.SentenceSettings:
+    def sentence_settings(self) -> sentence_transformers.Settings:
         """The settings for sentence vectors. Raises as `sentence_transformers.read`."""
         return self.once(sentence_transformers.read)
 

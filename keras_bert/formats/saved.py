@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from keras_bert.formats.model_files import CRF, PARTS
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.row_translator import table_of
 from keras_bert.formats.weight_files import read_checked, write_checked
-from keras_bert.presets import PresetFiles, resolve
+from keras_bert.presets import resolve
 from keras_bert.shapes import Shape
 from keras_bert.task_table import HEADS, OF_HEAD, TASKS
 
@@ -39,19 +38,13 @@ _OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (di
 CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
 
 
-class _Library(NamedTuple):
-    settings: type  # what its files hold
-    read: Callable[[PresetFiles], Any]
-    read_dense: Callable[[PresetFiles], Mapping[str, np.ndarray]] | None = None
-
-
-_LIBRARIES = {  # by the class of sentence-transformers that reads the files
-    "MultiVectorEncoder": _Library(multi_vector.MultiVectorSettings, multi_vector.read, multi_vector.read_weights),
-    "CrossEncoder": _Library(cross_encoder.CrossEncoderSettings, cross_encoder.read),
-    "SparseEncoder": _Library(sparse_encoder.SparseSettings, sparse_encoder.read),
-    "SentenceTransformer": _Library(
-        sentence_transformers.SentenceSettings, sentence_transformers.read, sentence_transformers.read_dense_weights
-    ),
+# By the class of sentence-transformers that reads the files. `Settings` is what they hold; `read_weights` reads the
+# layers after the encoder.
+LIBRARIES: dict[str, Any] = {
+    "MultiVectorEncoder": multi_vector,
+    "CrossEncoder": cross_encoder,
+    "SparseEncoder": sparse_encoder,
+    "SentenceTransformer": sentence_transformers,
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -78,7 +71,7 @@ class Saved:
     config: BertConfig
     weights: Mapping[str, Weights]  # of "encoder", the heads, and "dense", "crf" or "query_weights"
     task: str  # the name of its class
-    library: str | None = None  # the class of sentence-transformers that reads it, a key of `_LIBRARIES`
+    library: str | None = None  # the class of sentence-transformers that reads it, a key of `LIBRARIES`
     settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of the class, as JSON values
     labels: list[str] | None = None  # in the order of the logits
     head_size: int = 0  # the number of logits of the task's head; 0 without one
@@ -105,25 +98,22 @@ def read(
         part: functools.partial(checkpoint.read, part) for part in ("encoder", *sorted(checkpoint.heads))
     }
     (head_size,) = (checkpoint.shapes(head) if head in checkpoint.heads else {}).get("logits/bias", (0,))
-    settings, preprocessor = own_settings(preset, task, types)
+    values = _entries_of(preset)
+    settings, preprocessor = own_settings(preset, task, types, values)
     own, labels, max_length = [*settings], None, None
-    if head in checkpoint.heads and "labels" in types:
-        values = _entries_of(preset)
-        labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
-        if "problem_type" in types and values.get("problem_type"):
-            settings = {"problem_type": values["problem_type"], **settings}
+    if head in checkpoint.heads:
+        labels, settings = _labels_of(preset, types, values, settings)
     if library is not None:
-        theirs = vars(preset.once(_LIBRARIES[library].read))
-        max_length = theirs["max_length"]
-        if theirs.get("is_declared", True):
-            settings |= {name: value for name, value in theirs.items() if name in types and value is not None}
+        theirs = preset.once(LIBRARIES[library].read)
+        max_length = theirs.max_length
+        if getattr(theirs, "is_declared", True):
+            settings |= _in_types(theirs, types)
             if library == "CrossEncoder" and head_size > 2:
                 raise ValueError(
                     f"{preset.handle} has {head_size} outputs for a pair, not one score; load it as a BertClassifier"
                 )
-    read_dense = None if library is None else _LIBRARIES[library].read_dense
-    if settings.get("dense") and read_dense is not None:
-        weights["dense"] = functools.partial(_read_dense, preset, read_dense)
+        if settings.get("dense"):
+            weights["dense"] = functools.partial(_read_dense, preset, library)
     if settings.get("query_table"):
         weights["query_weights"] = lambda shapes: {
             name: sparse_encoder.read_query_weights(preset, size) for name, (size,) in shapes.items()
@@ -135,22 +125,37 @@ def read(
     )
 
 
+def _labels_of(
+    preset: Preset, types: Collection[str], values: Mapping[str, Any], settings: dict[str, Any]
+) -> tuple[list[str] | None, dict[str, Any]]:
+    """Reads the labels of a task that has some, and adds what they are to its settings."""
+    if "labels" not in types:
+        return None, settings
+    if "problem_type" in types and values.get("problem_type"):
+        settings = {"problem_type": values["problem_type"], **settings}
+    return hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG), settings
+
+
+def _in_types(theirs: Any, types: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in theirs._asdict().items() if name in types and value is not None}
+
+
 def has_task(preset: Preset, task: str, head: str | None, library: str | None) -> bool:
     """Checks whether a preset has the head of a task, and says that it is this task's if others have the same."""
     if head is None:
-        return library is not None and getattr(preset.once(_LIBRARIES[library].read), "is_declared", False)
+        return library is not None and getattr(preset.once(LIBRARIES[library].read), "is_declared", False)
     checkpoint = preset.checkpoint
     if head not in checkpoint.heads:
         return False
     if library is None:
         return True
     if HEADS[str(head)].learns is None:
-        return preset.once(_LIBRARIES[library].read).is_declared
+        return preset.once(LIBRARIES[library].read).is_declared
     size = checkpoint.shapes(head).get("logits/bias")
     if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
         values = preset.json(hugging_face.CONFIG, CONFIG) if CHECKPOINT_FORMATS[checkpoint.format].has_settings else {}
         return (values.get(hugging_face.SETTINGS) or {}).get("task") == task
-    return size == (1,) and preset.once(_LIBRARIES[library].read).is_declared
+    return size == (1,) and preset.once(LIBRARIES[library].read).is_declared
 
 
 def task_of(preset: Preset, among: Collection[str] | None = None) -> str:
@@ -178,12 +183,9 @@ def read_export(
         source = preset.directory / hugging_face.CONFIG
         raise ValueError(f"{source}: the task is {task!r:.60}, which this version does not know; install a later one")
     settings, preprocessor = own_settings(preset, task, types[task], values)
-    labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG) if "labels" in types[task] else None
-    if values.get("problem_type") and "problem_type" in types[task]:
-        settings = {"problem_type": values["problem_type"], **settings}
+    labels, settings = _labels_of(preset, types[task], values, settings)
     if row.library is not None and has_library_files:
-        theirs = vars(preset.once(_LIBRARIES[row.library].read))
-        settings |= {name: value for name, value in theirs.items() if name in types[task] and value is not None}
+        settings |= _in_types(preset.once(LIBRARIES[row.library].read), types[task])
     return Saved(preset.config, {}, task, row.library, settings, labels, preprocessor=preprocessor)
 
 
@@ -214,10 +216,8 @@ def _entries_of(preset: Preset) -> Mapping[str, Any]:
     return {**values, **checkpoint.entries}
 
 
-def _read_dense(
-    preset: Preset, read_weights: Callable[[PresetFiles], Mapping[str, np.ndarray]], shapes: Mapping[str, Shape]
-) -> Mapping[str, np.ndarray]:
-    values = preset.once(read_weights)
+def _read_dense(preset: Preset, library: str, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
+    values = preset.once(LIBRARIES[library].read_weights)
     for name, shape in shapes.items():
         if values[name].shape != shape:
             raise ValueError(
@@ -311,8 +311,8 @@ def _entries(saved: Saved, elsewhere: Collection[str]) -> dict[str, object]:
 
 def _library_settings(saved: Saved) -> dict[str, Any]:
     """Returns the settings that sentence-transformers' files hold."""
-    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library].settings)
-    return {each.name: saved.settings[each.name] for each in fields if each.name in saved.settings}
+    fields = () if saved.library is None else LIBRARIES[saved.library].Settings._fields
+    return {name: saved.settings[name] for name in fields if name in saved.settings}
 
 
 def note(config: BertConfig, settings: Mapping[str, Any], has_crf: bool) -> str:
@@ -329,44 +329,21 @@ def _write_library_files(directory: Path, saved: Saved) -> list[str]:
     """Writes sentence-transformers' files. Returns their names, or patterns of them."""
     if saved.library is None:
         return []
-    fields = {each.name for each in dataclasses.fields(_LIBRARIES[saved.library].settings)}
-    values = {"is_declared": True, "max_length": saved.max_length, **_library_settings(saved)}
-    theirs = _LIBRARIES[saved.library].settings(**{name: each for name, each in values.items() if name in fields})
+    make = LIBRARIES[saved.library].Settings
+    declared = {"is_declared": True} if "is_declared" in make._fields else {}
+    settings = make(**{**declared, "max_length": saved.max_length, **_library_settings(saved)})
     weights = {name: each for part in saved.weights.keys() & _OWN_FILES for name, each in saved.read(part, {}).items()}
-    return write_library_files(directory, saved.library, theirs, saved.config, weights, saved.tokenizer)
-
-
-def write_library_files(
-    directory: Path,
-    library: str,
-    settings: Any,
-    config: BertConfig,
-    weights: Mapping[str, np.ndarray],
-    tokenizer: TokenizerWriter | None,
-) -> list[str]:
-    """Writes the files of a class of sentence-transformers. Returns their names, or patterns of them."""
-    if library == "SentenceTransformer":
-        return sentence_transformers.write(directory, settings, config, weights)
-    if library == "SparseEncoder":
-        if "query_weights" in weights and tokenizer is not None:
-            tokenizer.save_preset(directory / sparse_encoder.QUERIES, overwrite=True)
-            if settings.max_length:
-                cross_encoder.write_length(directory / sparse_encoder.QUERIES, settings.max_length)
-        return sparse_encoder.write(directory, settings, weights.get("query_weights"))
-    if library == "MultiVectorEncoder" and tokenizer is not None:
-        return multi_vector.write(directory, settings, weights, tokenizer)
-    if library == "CrossEncoder" and tokenizer is not None and settings.max_length:
-        cross_encoder.write_length(directory, settings.max_length)
-    return []
+    return LIBRARIES[saved.library].write(directory, settings, saved.config, weights, saved.tokenizer)
 
 
 def read_library_files(preset: Preset, vocabulary_size: int | None) -> tuple[str, Any, dict[str, np.ndarray]] | None:
     """Reads the class of sentence-transformers that a model is of, its settings, and the weights of their modules."""
-    for library, row in _LIBRARIES.items():
+    for library, files_of in LIBRARIES.items():
         if library == "SentenceTransformer" and not (preset.home / MODULES).is_file():
             return None
-        if getattr(settings := preset.once(row.read), "is_declared", True):
-            weights = {} if row.read_dense is None else dict(preset.once(row.read_dense))
+        settings: Any = preset.once(files_of.read)
+        if getattr(settings, "is_declared", True):
+            weights = dict(preset.once(files_of.read_weights)) if "dense" in settings._fields else {}
             if getattr(settings, "query_table", False) and vocabulary_size is not None:
                 weights["query_weights"] = sparse_encoder.read_query_weights(preset, vocabulary_size)
             return library, settings, weights

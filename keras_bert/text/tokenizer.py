@@ -33,7 +33,7 @@ class TokenizerFormat(Protocol):
     def write_files(self, directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
         """Writes them, from `get_config()`."""
 
-    def tokenizer_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def json_of(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Makes the content of a `tokenizer.json`."""
         ...
 
@@ -334,7 +334,7 @@ class Tokenizer:
             >>> tokenizer.tokenizer_json()["model"]["vocab"]["pizza"]
             5
         """
-        return self._format.tokenizer_json(self.get_config())
+        return self._format.json_of(self.get_config())
 
 
 def _check_ragged(value: tf.RaggedTensor, name: str) -> None:

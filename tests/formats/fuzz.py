@@ -78,7 +78,7 @@ def valid(kind, directory):
     formats.write(directory, config, weights, format=form)
     if kind == "sentences":
         dense = {"units": 2, "activation": "tanh", "use_bias": False}
-        settings = sentence_transformers.SentenceSettings("mean", 16, dense=dense, prompts={"query": "query: "})
+        settings = sentence_transformers.Settings("mean", 16, dense=dense, prompts={"query": "query: "})
         sentence_transformers.write(
             directory, settings, BertConfig(hidden_size=12), {"kernel": np.ones((12, 2), np.float32)}
         )
@@ -106,7 +106,7 @@ def read(kind, directory):
         return arrays | {("", "others"): np.array([ranges.weights == "digest", ranges.is_built_in], np.float32)}
     if kind == "sentences":
         sentence_transformers.read(Preset(directory))
-        sentence_transformers.read_dense_weights(Preset(directory))
+        sentence_transformers.read_weights(Preset(directory))
         return {}
     with formats.open_checkpoint(directory) as checkpoint:
         parts = {part: checkpoint.read(part) for part in ("encoder", *sorted(checkpoint.heads))}

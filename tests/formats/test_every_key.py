@@ -420,9 +420,7 @@ SENTENCE = {
 
 @pytest.fixture
 def sentence_model(tmp_path):
-    settings = sentence_transformers.SentenceSettings(
-        "mean", 24, dense={"units": 3, "activation": "tanh", "use_bias": True}
-    )
+    settings = sentence_transformers.Settings("mean", 24, dense={"units": 3, "activation": "tanh", "use_bias": True})
     weights = {"kernel": np.zeros((12, 3), np.float32), "bias": np.zeros(3, np.float32)}
     sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12), weights)
     return tmp_path
@@ -473,7 +471,7 @@ def test_the_tables_have_every_key_of_sentence_transformers():
 
 
 def test_a_pooling_elsewhere_is_not_read(tmp_path):
-    sparse_encoder.write(tmp_path, sparse_encoder.SparseSettings(True, 24))
+    sparse_encoder.write(tmp_path, sparse_encoder.Settings(True, 24), None, {}, None)
     modules = json.loads((tmp_path / "modules.json").read_text())
     modules[1]["path"] = "../elsewhere"
     (tmp_path / "modules.json").write_text(json.dumps(modules))
@@ -486,7 +484,7 @@ SPARSE = {"max_active_dims": 3, "similarity_fn_name": "cosine", "default_prompt_
 
 @pytest.mark.parametrize("key", SPARSE)
 def test_keys_of_sparse_encoders(key, tmp_path):
-    sparse_encoder.write(tmp_path, sparse_encoder.SparseSettings(True, 24))
+    sparse_encoder.write(tmp_path, sparse_encoder.Settings(True, 24), None, {}, None)
     values = json.loads((tmp_path / MODEL).read_text()) | {"prompts": {"query": "q: "}}
     (tmp_path / MODEL).write_text(json.dumps({**values, key: SPARSE[key]}))
     with error_names(ValueError, key):

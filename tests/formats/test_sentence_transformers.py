@@ -1,7 +1,6 @@
 """The files of sentence-transformers: what is read, and that nothing in them that changes a vector is passed over."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from keras_bert import choices, presets
 from keras_bert.config import BertConfig
 from keras_bert.formats import Preset
 from keras_bert.formats.libraries import cross_encoder, modules, sentence_transformers
-from keras_bert.formats.libraries.sentence_transformers import SentenceSettings
+from keras_bert.formats.libraries.sentence_transformers import Settings
 from keras_bert.tasks import BertSentenceEncoder
 from keras_bert.tasks.registry import task_of
 
@@ -24,7 +23,7 @@ MODEL, POOLING, LENGTH = "config_sentence_transformers.json", "1_Pooling/config.
 
 @pytest.fixture
 def directory(tmp_path):
-    sentence_transformers.write(tmp_path, SentenceSettings("mean", 24), BertConfig(hidden_size=12))
+    sentence_transformers.write(tmp_path, Settings("mean", 24), BertConfig(hidden_size=12))
     return tmp_path
 
 
@@ -48,12 +47,12 @@ def change(directory, name, **values):
 @pytest.mark.parametrize("pooling", choices.POOLINGS["sentence"])
 def test_round_trip(pooling, normalize, similarity, tmp_path):
     prompts = {"query": "query: ", "none": ""}
-    settings = SentenceSettings(pooling, 24, normalize, None, prompts, "query", normalize, similarity)
+    settings = Settings(pooling, 24, normalize, None, prompts, "query", normalize, similarity)
     sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12))
     assert sentence_transformers.read(Preset(tmp_path)) == settings
-    assert sentence_transformers.read_dense_weights(Preset(tmp_path)) == {}
+    assert sentence_transformers.read_weights(Preset(tmp_path)) == {}
     assert json.loads((tmp_path / MODEL).read_text())["similarity_fn_name"] == similarity  # the library's key
-    sentence_transformers.write(tmp_path, replace(settings, truncate_dim=3), BertConfig(hidden_size=12))
+    sentence_transformers.write(tmp_path, settings._replace(truncate_dim=3), BertConfig(hidden_size=12))
     assert sentence_transformers.read(Preset(tmp_path)).similarity == ("cosine" if normalize else similarity)
 
 
@@ -62,20 +61,20 @@ def test_round_trip(pooling, normalize, similarity, tmp_path):
 def test_a_dense_layer(activation, use_bias, tmp_path):
     dense = {"units": 3, "activation": activation, "use_bias": use_bias}
     weights = {"kernel": np.arange(36, dtype=np.float32).reshape(12, 3), "bias": np.ones(3, np.float32)}
-    settings = SentenceSettings("mean", 24, dense=dense)
+    settings = Settings("mean", 24, dense=dense)
     sentence_transformers.write(tmp_path, settings, BertConfig(hidden_size=12), weights)
     assert sentence_transformers.read(Preset(tmp_path)) == settings
-    found = sentence_transformers.read_dense_weights(Preset(tmp_path))
+    found = sentence_transformers.read_weights(Preset(tmp_path))
     assert list(found) == (["kernel", "bias"] if use_bias else ["kernel"])
     for name, value in found.items():
         np.testing.assert_array_equal(value, weights[name])
     assert load_file(tmp_path / "2_Dense" / "model.safetensors")["linear.weight"].shape == (3, 12)
     change(tmp_path, "2_Dense/config.json", out_features=4)
     with error_names(ValueError, tmp_path / "2_Dense/model.safetensors", "(3, 12)", "(4, 12)"):
-        sentence_transformers.read_dense_weights(Preset(tmp_path))
+        sentence_transformers.read_weights(Preset(tmp_path))
     (tmp_path / "2_Dense" / "model.safetensors").unlink()
     with error_names(FileNotFoundError, tmp_path / "2_Dense", "model.safetensors or pytorch_model.bin"):
-        sentence_transformers.read_dense_weights(Preset(tmp_path))
+        sentence_transformers.read_weights(Preset(tmp_path))
 
 
 @pytest.mark.parametrize("value", [None, ...])
@@ -83,9 +82,7 @@ def test_a_dense_layer_has_tanh_if_its_file_names_no_activation(value, tmp_path)
     """As torch's `Dense(activation_function=Tanh())` of the library has by default."""
     dense = {"units": 3, "activation": "linear", "use_bias": False}
     weights = {"kernel": np.ones((12, 3), np.float32)}
-    sentence_transformers.write(
-        tmp_path, SentenceSettings("mean", 24, dense=dense), BertConfig(hidden_size=12), weights
-    )
+    sentence_transformers.write(tmp_path, Settings("mean", 24, dense=dense), BertConfig(hidden_size=12), weights)
     path = tmp_path / "2_Dense/config.json"
     values = {**json.loads(path.read_text()), "activation_function": value}
     path.write_text(json.dumps({key: each for key, each in values.items() if each is not ...}))
@@ -94,7 +91,7 @@ def test_a_dense_layer_has_tanh_if_its_file_names_no_activation(value, tmp_path)
 
 def test_the_published_directory_that_is_always_installed():
     found = sentence_transformers.read(Preset(presets.resolve("all-MiniLM-L6-v2")))
-    assert found == SentenceSettings("mean", 256)
+    assert found == Settings("mean", 256)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -115,7 +112,7 @@ def test_a_directory_of_version_5(pooling, tmp_path):
     prompts = {"prompts": {"document": "", "query": ""}, "default_prompt_name": None}
     change(tmp_path, MODEL, model_type="SentenceTransformer", **prompts)
     change(tmp_path, "tokenizer_config.json", model_max_length=384)
-    expected = SentenceSettings(pooling, 384, prompts={"document": "", "query": ""})
+    expected = Settings(pooling, 384, prompts={"document": "", "query": ""})
     assert sentence_transformers.read(Preset(tmp_path)) == expected
     assert not cross_encoder.read(Preset(tmp_path)).is_declared
 
@@ -145,7 +142,7 @@ def test_published_directories_that_are_refused(shared_data):
 
 
 def test_a_directory_without_modules(tmp_path):
-    assert sentence_transformers.read(Preset(tmp_path)) == SentenceSettings("mean", None)
+    assert sentence_transformers.read(Preset(tmp_path)) == Settings("mean", None)
     change(tmp_path, "tokenizer_config.json", model_max_length=int(1e30))
     assert sentence_transformers.read(Preset(tmp_path)).max_length == 10**9
 
@@ -164,7 +161,7 @@ def test_a_directory_without_modules(tmp_path):
 )
 def test_settings_that_change_nothing(name, values, directory):
     change(directory, name, **values)
-    assert sentence_transformers.read(Preset(directory)) == SentenceSettings("mean", 24)
+    assert sentence_transformers.read(Preset(directory)) == Settings("mean", 24)
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_real_directories(shared_data):
     folders = "ms-marco-MiniLM-L-6-v2-st5.4", "ms-marco-MiniLM-L-12-v2", "mmarco-mMiniLMv2-L12-H384-v1"
     for folder, activation in {**dict.fromkeys(folders, "identity"), "bge-reranker-base-st5.5": "sigmoid"}.items():
         read = cross_encoder.read(Preset(shared_data / "modern" / folder))
-        assert read == cross_encoder.CrossEncoderSettings(True, activation, 512)
+        assert read == cross_encoder.Settings(True, activation, 512)
     for folder in ("e5-small-v2", "all-mpnet-base-v2-st5.5", "modernbert-base-25-labels"):
         assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_declared
 

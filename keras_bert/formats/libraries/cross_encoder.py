@@ -11,10 +11,9 @@ All versions read the files that this module writes. An unsupported option that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS
@@ -38,8 +37,7 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True)
-class CrossEncoderSettings:
+class Settings(NamedTuple):
     """A preset's settings for scores of pairs."""
 
     is_declared: bool  # whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default
@@ -47,7 +45,7 @@ class CrossEncoderSettings:
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
 
 
-def read(preset: PresetFiles) -> CrossEncoderSettings:
+def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
     directory = preset.directory
     config, settings, transformer, tokenizer = (preset.json_if_there(*each) for each in _SHAPES.items())
@@ -65,7 +63,7 @@ def read(preset: PresetFiles) -> CrossEncoderSettings:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
     is_declared = is_newest or any(name for _, name in declared)
     max_length = modules.find_max_length(directory, transformer, tokenizer)
-    return CrossEncoderSettings(is_declared, _SPELLINGS[name], max_length)
+    return Settings(is_declared, _SPELLINGS[name], max_length)
 
 
 def entries(activation: str) -> dict[str, object]:
@@ -73,10 +71,11 @@ def entries(activation: str) -> dict[str, object]:
     return {_KEY: ACTIVATIONS[activation]}
 
 
-def write_length(directory: Path, length: int) -> None:
-    """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
-    settings = files.read_json(directory / TOKENIZER)
-    files.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+def write(directory: Path, settings: Settings, config: object, weights: object, tokenizer: object) -> list[str]:
+    """Writes the maximum length; `entries` are the other settings, and the tokenizer's file is there already."""
+    if tokenizer is not None and settings.max_length:
+        modules.write_tokenizer_length(directory, settings.max_length)
+    return []
 
 
 def _check_modules(preset: PresetFiles) -> None:

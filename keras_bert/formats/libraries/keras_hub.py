@@ -170,7 +170,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 
 
 def embedder_settings(preset: PresetFiles) -> dict[str, Any]:
-    """Reads the settings of a `TextEmbedder`, as the fields of `SentenceSettings`; empty for another preset."""
+    """Reads the settings of a `TextEmbedder`, as the fields of `sentence_transformers.Settings`; empty for others."""
     task = preset.json_if_there(TASK, {"class_name": str, "config": dict}) if recognizes(preset) else {}
     if not task.get("class_name", "").endswith("TextEmbedder"):
         return {}

@@ -157,6 +157,12 @@ def write(
     return [*contents, *(f"{path}/{name}" for path in of_dense for name in (CONFIG, "model.safetensors")), *paths]
 
 
+def write_tokenizer_length(directory: Path, length: int) -> None:
+    """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
+    settings = files.read_json(directory / TOKENIZER)
+    files.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+
+
 def _refuse_without_modules(preset: PresetFiles) -> None:
     """Raises ValueError if there are files of modules, but no `modules.json`, without which they would be ignored."""
     patterns = (

@@ -14,9 +14,8 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,15 +67,14 @@ _METADATA = {
 _QUERY_LENGTH = 32  # ColBERT's, where files do not say
 
 
-@dataclass(frozen=True)
-class MultiVectorSettings:
+class Settings(NamedTuple):
     """A preset's settings for vectors of tokens; `BertMultiVectorEncoder` explains them."""
 
     is_declared: bool  # whether the files are of such a model; if not, these are the defaults
     max_length: int | None  # of a document, in tokens; None: no limit
     dense: list[dict[str, Any]] | None = None
     normalize: bool = True
-    prompts: dict[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = {}
     query_length: int | None = None
     query_expansion: dict[str, Any] | None = None
     skipped_tokens: list[str] | None = None
@@ -84,7 +82,7 @@ class MultiVectorSettings:
     mean_maxsim: bool = False
 
 
-def read(preset: PresetFiles) -> MultiVectorSettings:
+def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
     model = preset.json_if_there(PROMPTS, {"model_type": (str, None)}, preset.home)
     architectures = preset.json_if_there(CONFIG, {"architectures": ([str], None)}).get("architectures")
@@ -92,7 +90,7 @@ def read(preset: PresetFiles) -> MultiVectorSettings:
         return _read_modules(preset)
     if COLBERT in (architectures or ()) and not preset.has(MODULES, preset.home):
         return _read_stanford(preset)
-    return MultiVectorSettings(False, None)
+    return Settings(False, None)
 
 
 def read_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
@@ -104,7 +102,7 @@ def read_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     return {f"{name}_{number}": each for number, layer in enumerate(layers) for name, each in layer.items()}
 
 
-def _read_modules(preset: PresetFiles) -> MultiVectorSettings:
+def _read_modules(preset: PresetFiles) -> Settings:
     path = preset.home / PROMPTS
     known = {*modules.KNOWN_OF_MODEL, *_PYLATE}
     model = read_options(preset, path, _MODEL, known, _FIXED_MODEL)
@@ -132,7 +130,7 @@ def _read_modules(preset: PresetFiles) -> MultiVectorSettings:
         length = expansion["length"]
         query_length = length if expansion["strategy"] == "fixed" else query_length and max(query_length, length)
         expansion = {"length": length, "attend": bool(expansion.get("attend")), "token": expansion.get("token")}
-    return MultiVectorSettings(
+    return Settings(
         True,
         document_length,
         dense,
@@ -201,11 +199,11 @@ def _read_pooling(preset: PresetFiles, folders: Mapping[str, Path]) -> dict[str,
     return {"factor": values["pool_factor"], "protected": values["num_protected_tokens"], "normalize": normalize}
 
 
-def _read_stanford(preset: PresetFiles) -> MultiVectorSettings:
+def _read_stanford(preset: PresetFiles) -> Settings:
     metadata = preset.json_if_there(STANFORD, _METADATA)
     length = metadata.get("query_maxlen") or _QUERY_LENGTH
     units = len(_read_linear(preset))
-    return MultiVectorSettings(
+    return Settings(
         True,
         metadata.get("doc_maxlen") or modules.read_transformer(preset),
         [{"units": units, "activation": "linear", "use_bias": False, "use_residual": False}],
@@ -255,9 +253,11 @@ def checked_dense(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write(
-    directory: Path, settings: MultiVectorSettings, weights: Mapping[str, np.ndarray], tokenizer: Any
+    directory: Path, settings: Settings, config: object, weights: Mapping[str, np.ndarray], tokenizer: Any
 ) -> list[str]:
     """Writes the files by which `MultiVectorEncoder(directory)` computes the same vectors. Returns their names."""
+    if tokenizer is None:
+        return []
     listed = _modules_of_settings(settings)
     types = [f"sentence_transformers.{_PACKAGES.get(kind, 'base')}.modules.{kind}" for kind, _ in listed]
     values = {LENGTH: _lengths(settings), PROMPTS: _model_settings(settings, tokenizer)}
@@ -270,7 +270,7 @@ def write(
     return modules.write(directory, types, values, dense)
 
 
-def _modules_of_settings(settings: MultiVectorSettings) -> list[tuple[str, dict[str, Any]]]:
+def _modules_of_settings(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     """Lists the kind and the configuration of each module to write."""
     skipped = settings.skipped_tokens or []
     mask = {"skiplist_words": skipped, "skiplist_tasks": _FIXED_TASKS, "keep_only_token_ids": None}
@@ -284,7 +284,7 @@ def _modules_of_settings(settings: MultiVectorSettings) -> list[tuple[str, dict[
     return modules
 
 
-def _lengths(settings: MultiVectorSettings) -> dict[str, Any]:
+def _lengths(settings: Settings) -> dict[str, Any]:
     expansion = settings.query_expansion
     if expansion is not None:
         is_fixed = settings.query_length == expansion["length"]
@@ -298,7 +298,7 @@ def _lengths(settings: MultiVectorSettings) -> dict[str, Any]:
     }
 
 
-def _model_settings(settings: MultiVectorSettings, tokenizer: Any) -> dict[str, Any]:
+def _model_settings(settings: Settings, tokenizer: Any) -> dict[str, Any]:
     markers = {kind: marker_of(prompt, tokenizer) for kind, prompt in settings.prompts.items()}
     return {
         "model_type": "MultiVectorEncoder",

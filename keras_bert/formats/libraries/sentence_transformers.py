@@ -6,9 +6,8 @@ An unsupported option that would change a vector raises ValueError.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,15 +36,14 @@ _KNOWN_POOLING = {
 }
 
 
-@dataclass(frozen=True)
-class SentenceSettings:
+class Settings(NamedTuple):
     """A preset's settings for sentence vectors."""
 
     pooling: str  # one of `POOLINGS["sentence"]`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors are scaled to length 1
     dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
-    prompts: dict[str, str] = field(default_factory=dict)  # name -> text that precedes each input
+    prompts: Mapping[str, str] = {}  # name -> text that precedes each input
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling includes the prompt's tokens
     similarity: str = "cosine"  # the similarity of two vectors: one of `SIMILARITIES`
@@ -53,7 +51,7 @@ class SentenceSettings:
     matryoshka_dimensions: list[int] | None = None  # the sizes that its vectors were trained for
 
 
-def read(preset: PresetFiles) -> SentenceSettings:
+def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset, also KerasHub's. Without any (a plain BERT): the mean, of length 1."""
     directory = preset.home
     model = preset.json_if_there(PROMPTS, {"model_type": (str, None)}, directory)
@@ -66,11 +64,11 @@ def read(preset: PresetFiles) -> SentenceSettings:
     folders = _read_folders(preset)
     if not folders:
         found = keras_hub.embedder_settings(preset) | static.settings(preset)
-        return SentenceSettings(**{"pooling": "mean", "max_length": length} | found)
+        return Settings(**{"pooling": "mean", "max_length": length} | found)
     if normalize := "Normalize" in folders:
         read_options(preset, folders["Normalize"] / CONFIG, dict, _FIXED_NORMALIZE, _FIXED_NORMALIZE)
     sizes = preset.json_if_there(CONFIG, {"matryoshka_dimensions": ([int], None)}).get("matryoshka_dimensions")
-    return SentenceSettings(
+    return Settings(
         **(_read_pooling(preset, folders["Pooling"] / CONFIG) if "Pooling" in folders else {"pooling": "mean"}),
         max_length=length,
         normalize=normalize,
@@ -80,14 +78,18 @@ def read(preset: PresetFiles) -> SentenceSettings:
     )
 
 
-def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
+def read_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     """Reads `kernel`, float32 `[inputs, units]`, and maybe `bias` of the Dense module; empty without one."""
     folders = _read_folders(preset)
     return modules.weights_of_dense(preset, folders["Dense"]) if "Dense" in folders else {}
 
 
 def write(
-    directory: Path, settings: SentenceSettings, config: BertConfig, dense_weights: Mapping[str, np.ndarray] = {}
+    directory: Path,
+    settings: Settings,
+    config: BertConfig,
+    weights: Mapping[str, np.ndarray] = {},  # of the Dense module
+    tokenizer: object = None,
 ) -> list[str]:
     """Writes the files by which `SentenceTransformer(directory)` computes the same vectors. Returns their names."""
     is_static = not config.num_layers
@@ -117,7 +119,7 @@ def write(
         values["Pooling"] = {**size, **switches, "include_prompt": settings.include_prompt}
         values[LENGTH] = {"max_seq_length": settings.max_length, "do_lower_case": False}
     types = [f"sentence_transformers.models.{kind}" for kind in kinds]
-    return modules.write(directory, types, values, [(each, dense_weights, {}) for each in dense])
+    return modules.write(directory, types, values, [(each, weights, {}) for each in dense])
 
 
 def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:

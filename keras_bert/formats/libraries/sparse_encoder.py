@@ -11,10 +11,10 @@ An unsupported option that would change a term's weight raises ValueError.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,7 @@ KNOWN_POOLING = {  # keys of the pooling's file; the last three do not change a 
 _FIXED_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
 
 
-@dataclass(frozen=True)
-class SparseSettings:
+class Settings(NamedTuple):
     """A preset's settings for sparse vectors."""
 
     is_declared: bool  # whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults
@@ -58,7 +57,7 @@ class SparseSettings:
     query_table: bool = False  # whether queries have a table in place of the network
 
 
-def read(preset: PresetFiles) -> SparseSettings:
+def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
     directory = preset.directory
     length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
@@ -66,7 +65,7 @@ def read(preset: PresetFiles) -> SparseSettings:
     max_length = modules.find_max_length(directory, length, tokenizer)
     folders = _read_modules(preset)
     if folders is None:
-        return SparseSettings(False, max_length)
+        return Settings(False, max_length)
     modules.check_other_kind(preset, "fill-mask", "token_embeddings", _FIXED_SETTINGS)
     if "SparseStaticEmbedding" in folders:
         _check_queries(preset, folders["SparseStaticEmbedding"])
@@ -81,7 +80,7 @@ def read(preset: PresetFiles) -> SparseSettings:
         options[field] = pooling_settings.get(key) or known[0]
         if options[field] not in known:
             raise ValueError(f"{path}: {key} is {options[field]!r}; supported are {' and '.join(known)}")
-    return SparseSettings(True, max_length, **options, query_table="SparseStaticEmbedding" in folders)
+    return Settings(True, max_length, **options, query_table="SparseStaticEmbedding" in folders)
 
 
 def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
@@ -154,8 +153,15 @@ def _without_lengths(path: Path) -> dict[str, Any]:
     return {**files.read_json(path), "truncation": None, "padding": None}
 
 
-def write(directory: Path, settings: SparseSettings, query_weights: np.ndarray | None = None) -> list[str]:
+def write(
+    directory: Path, settings: Settings, config: object, weights: Mapping[str, np.ndarray], tokenizer: Any
+) -> list[str]:
     """Writes the files by which `SparseEncoder(directory)` computes the same vectors. Returns their names."""
+    query_weights = weights.get("query_weights")
+    if query_weights is not None and tokenizer is not None:
+        tokenizer.save_preset(directory / QUERIES, overwrite=True)
+        if settings.max_length:
+            modules.write_tokenizer_length(directory / QUERIES, settings.max_length)
     pooling = {"pooling_strategy": settings.pooling, "activation_function": settings.activation}
     kinds = ["MLMTransformer", "SpladePooling"]
     values: dict[str, object] = {

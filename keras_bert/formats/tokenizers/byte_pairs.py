@@ -9,26 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.formats.tokenizers import tokenizer_json
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
-from keras_bert.formats.tokenizers.tokenizer_json import (
-    ALL_IN_ONE,
-    ANY_CLASS,
-    CONFIG,
-    IDS,
-    MERGES,
-    TOKENS,
-    added_entries,
-    added_tokens_of_file,
-    mask_with_space,
-    packing_of_file,
-    refuse,
-    special_tokens_of_file,
-    steps_of,
-    template,
-    tokens_of_file,
-    types_of,
-    write_tokenizer,
-)
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, ANY_CLASS, CONFIG, IDS, MERGES, TOKENS
 
 _CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 
@@ -71,14 +54,16 @@ _SUPPORTED_SPLITS = (("Isolated", False), ("Removed", True))
 
 def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
     """Finds the name of the pattern of a ByteLevel, or of what is before it. Raises ValueError for any other."""
-    types, last = types_of(steps), steps[-1] if steps else {}
+    types, last = tokenizer_json.types_of(steps), steps[-1] if steps else {}
     if types != "Split, ByteLevel":
         has_digits = steps[:-1] == [_DIGITS]
-        refuse(path, ("splits text with", types, "Digits, ByteLevel" if has_digits else "ByteLevel"))
-        refuse(path, ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True))
+        tokenizer_json.refuse(path, ("splits text with", types, "Digits, ByteLevel" if has_digits else "ByteLevel"))
+        tokenizer_json.refuse(
+            path, ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True)
+        )
         return "digits" if has_digits else "gpt2"
     split = steps[0]
-    refuse(
+    tokenizer_json.refuse(
         path,
         ("splits text once more, use_regex:", last.get("use_regex", True), False),
         ("puts a space before each word, add_prefix_space:", bool(last.get("add_prefix_space")), False),
@@ -110,7 +95,6 @@ def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
 
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
-_PACKING = ("separators", "second_type_id", "second_cls")
 
 
 @dataclass(frozen=True)
@@ -165,12 +149,12 @@ def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
 
 def _rebuild_roberta(names: dict[str, str], path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """Reads a `tokenizer.json` as transformers' RobertaTokenizer does: its vocabulary, merges and added tokens."""
-    ids = tokens_of_file(path, content)
+    ids = tokenizer_json.tokens_of_file(path, content)
     cls, sep = (names.get(name, default) for name, default in (("cls_token", "<s>"), ("sep_token", "</s>")))
     if missing := [token for token in (cls, sep) if token not in ids]:
         raise ValueError(f"{path} has no {missing[0]}, a special token of its RobertaTokenizer")
     model = {key: content["model"].get(key) for key in ("type", "vocab", "merges")}
-    packing = template((cls, ids.index(cls)), (sep, ids.index(sep)), 2, 0)
+    packing = tokenizer_json.template((cls, ids.index(cls)), (sep, ids.index(sep)), 2, 0)
     settings = {"normalizer": None, "pre_tokenizer": pre_tokenizer_of("gpt2", False), "post_processor": packing}
     rebuilt = _arguments_of_file(path, {**content, **settings, "model": model})
     try:
@@ -198,65 +182,53 @@ def merges_in_files(tokenizer_files: TokenizerFiles) -> Iterator[tuple[Path, Any
 def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes the files of a RobertaTokenizer, or `tokenizer.json` for what it does not support."""
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
-    entries["mask_token"] = mask_with_space(entries["mask_token"])
+    entries["mask_token"] = tokenizer_json.mask_with_space(entries["mask_token"])
     if any((arguments[name] or None) != (getattr(BytePairArguments, name) or None) for name in _OF_ROBERTA):
         if entries["unk_token"] == entries["pad_token"]:
             del entries["unk_token"]  # never used, see `read_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []
         config = {"tokenizer_class": ANY_CLASS, **entries, "model_input_names": ["input_ids", *types, "attention_mask"]}
-        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+        texts = {ALL_IN_ONE: files.to_json(json_of(arguments))}
     else:
         config = {"tokenizer_class": "RobertaTokenizer", **entries}
         vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
         merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
         texts = {IDS: files.to_json(vocabulary), MERGES: merges}
-    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
+    tokenizer_json.write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
-    normalizers = steps_of(content.get("normalizer"), "normalizers")
-    normalization = types_of(normalizers)
-    steps = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    normalizers = tokenizer_json.normalizers_of(content)
+    normalization = tokenizer_json.types_of(normalizers)
+    steps = tokenizer_json.pre_tokenizers_of(content)
     split = split_of_file(path, steps)
-    refuse(
+    tokenizer_json.refuse(
         path,
         ("normalizes with", normalization, "NFC" if normalizers else None),
         ("has dropout", model.get("dropout") or None, None),
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
     )
-    vocabulary = tokens_of_file(path, content)
-    arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
     return {
-        "vocabulary": vocabulary,
+        **tokenizer_json.arguments_of_file(path, content),
         "merges": model["merges"],
         "add_prefix_space": bool(steps[-1].get("add_prefix_space")),
-        **arguments,
-        "added_tokens": added_tokens_of_file(path, content),
         "normalization": normalization,
         "split": split,
         "ignore_merges": bool(model.get("ignore_merges")),
     }
 
 
-def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
+def json_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
-    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
-    special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
-    packing = template(cls, sep, *(arguments[name] for name in _PACKING))
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_entries(ids, special, arguments["added_tokens"], arguments["mask_token"]),
-        "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
-        "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),
-        "post_processor": packing if arguments["packing"] == "special" else None,
-        "decoder": pre_tokenizer_of("gpt2", arguments["add_prefix_space"]),
-        "model": {
+    return tokenizer_json.content_of(
+        arguments,
+        normalizer={"type": arguments["normalization"]} if arguments["normalization"] else None,
+        pre_tokenizer=pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),
+        decoder=pre_tokenizer_of("gpt2", arguments["add_prefix_space"]),
+        model={
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
@@ -265,7 +237,8 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": arguments["ignore_merges"],
-            "vocab": ids,
+            "vocab": {token: index for index, token in enumerate(arguments["vocabulary"])},
             "merges": [merge.split(" ") for merge in arguments["merges"]],
         },
-    }
+        with_space=arguments["mask_token"],
+    )

@@ -15,6 +15,7 @@ from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.model_files import VOCABULARIES
 from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tensorflow import saved_model
+from keras_bert.formats.tokenizers import tokenizer_json
 from keras_bert.formats.tokenizers.tokenizer_json import (
     ALL_IN_ONE,
     ANY_CLASS,
@@ -24,9 +25,6 @@ from keras_bert.formats.tokenizers.tokenizer_json import (
     TOKENS,
     TYPES,
     VOCABULARY,
-    check_keys,
-    steps_of,
-    types_of,
 )
 from keras_bert.presets import PresetFiles
 
@@ -265,7 +263,7 @@ class TokenizerFiles:
     def check_keys(self) -> None:
         """Raises ValueError if `tokenizer.json` has an unknown key or one that cuts off the beginning of texts."""
         files.check_json(self.tokenizer_json, {**JSON_SHAPE, "model": dict}, self.tokenizer_json_path)
-        check_keys(self.tokenizer_json_path, self.tokenizer_json)
+        tokenizer_json.check_keys(self.tokenizer_json_path, self.tokenizer_json)
         side = self.config.get("truncation_side") or (self.tokenizer_json.get("truncation") or {}).get("direction")
         if side not in (None, "right", "Right"):
             raise ValueError(f"{self.tokenizer_json_path}: truncation.direction is {side!r}; only 'Right' is supported")
@@ -310,7 +308,7 @@ class TokenizerFiles:
         """Raises ValueError if special tokens match otherwise than here; with `spaces`, white space has tokens."""
         content = self.tokenizer_json if self.has_tokenizer_json else {}
         added = content.get("added_tokens") or []
-        normalizers = types_of(steps_of(content.get("normalizer"), "normalizers")) or ""
+        normalizers = tokenizer_json.types_of(tokenizer_json.normalizers_of(content)) or ""
         changes_tokens = any(name in normalizers for name in ("BertNormalizer", "Lowercase", "StripAccents"))
         for token in (each for each in added if each["special"]):
             expected = {"single_word": False}

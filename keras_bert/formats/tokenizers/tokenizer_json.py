@@ -127,13 +127,22 @@ def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
             )
 
 
-def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """Lists the steps of a normalizer or a pre-tokenizer: a sequence under `key`, a single step, or null."""
+def normalizers_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Lists the steps of the normalizer in a `tokenizer.json`."""
+    return _steps_of(content.get("normalizer"), "normalizers")
+
+
+def pre_tokenizers_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Lists the steps of the pre-tokenizer in a `tokenizer.json`."""
+    return _steps_of(content.get("pre_tokenizer"), "pretokenizers")
+
+
+def _steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
     if value is None:
         return []
     if value["type"] != "Sequence":
         return [value]
-    return [step for each in value.get(key) or [] for step in steps_of(each, key)]
+    return [step for each in value.get(key) or [] for step in _steps_of(each, key)]
 
 
 def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
@@ -164,6 +173,41 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     if [ids[token] for token in vocabulary] != list(range(len(ids))):
         raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
     return vocabulary
+
+
+def arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Reads the arguments that WordPiece and byte-pair encoding share: tokens, special tokens, and the packing."""
+    vocabulary = tokens_of_file(path, content)
+    packing = packing_of_file(path, content, vocabulary)
+    added = added_tokens_of_file(path, content)
+    return {"vocabulary": vocabulary, **special_tokens_of_file(content), **packing, "added_tokens": added}
+
+
+def content_of(
+    arguments: Mapping[str, Any],
+    *,
+    normalizer: dict[str, object] | None,
+    pre_tokenizer: dict[str, object],
+    decoder: dict[str, object],
+    model: Mapping[str, object],
+    with_space: str | None = None,
+) -> dict[str, Any]:
+    """Makes a `tokenizer.json` from these parts and the arguments that WordPiece and byte-pair encoding share."""
+    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
+    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    pair = (arguments["separators"], arguments["second_type_id"], arguments.get("second_cls", False))
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added_entries(ids, special, arguments["added_tokens"], with_space),
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": template(cls, sep, *pair) if arguments["packing"] == "special" else None,
+        "decoder": decoder,
+        "model": model,
+    }
 
 
 def words_before(vocabulary: Sequence[str], special: Collection[str]) -> int:

@@ -17,6 +17,7 @@ from keras_bert import files
 from keras_bert.formats.families.row import SentencePieceFamily
 from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.row_translator import check_fixed_values
+from keras_bert.formats.tokenizers import tokenizer_json
 from keras_bert.formats.tokenizers.sentencepiece_model import (
     BPE,
     BYTE,
@@ -42,19 +43,7 @@ from keras_bert.formats.tokenizers.sentencepiece_model import (
     unigram_model,
 )
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
-from keras_bert.formats.tokenizers.tokenizer_json import (
-    ALL_IN_ONE,
-    ANY_CLASS,
-    CONFIG,
-    STEPS,
-    TOKENS,
-    TYPES,
-    added_entries,
-    mask_with_space,
-    steps_of,
-    template,
-    write_tokenizer,
-)
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, ANY_CLASS, CONFIG, STEPS, TOKENS, TYPES
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 _SIGNS = string.punctuation  # in the order of model2vec
@@ -132,14 +121,14 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     proto = read_model(model)
     special_tokens = special_tokens_of(proto.pieces, arguments["family"])
     try:
-        contents[ALL_IN_ONE] = files.to_json(tokenizer_json(arguments))
+        contents[ALL_IN_ONE] = files.to_json(json_of(arguments))
         as_any_class |= not _has_usual_options(proto)  # their other classes know no options
     except ValueError as error:
         warnings.warn(f"{error}, so none is written, and transformers gives other ids", stacklevel=3)
     config = {
         "tokenizer_class": ANY_CLASS if as_any_class else usage.transformers_class,
         **special_tokens,
-        "mask_token": mask_with_space(special_tokens["mask_token"]),
+        "mask_token": tokenizer_json.mask_with_space(special_tokens["mask_token"]),
         "model_input_names": usage.model_inputs,
     }
     if usage.transformers_class == "AlbertTokenizer":
@@ -149,13 +138,13 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     contents = {CONFIG: files.to_json(config), **contents}
     if usage.model:
         contents[usage.model] = model
-    write_tokenizer(directory, contents, overwrite)
+    tokenizer_json.write_tokenizer(directory, contents, overwrite)
 
 
 # -- A model as a `tokenizer.json`.
 
 
-def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
+def json_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json`, from a tokenizer's `get_config()`. Raises as `json_of_model`."""
     names = ("family", "lowercase", "strip_accents", "more_special_tokens")
     return json_of_model(base64.b64decode(arguments["model_file"]), *(arguments[name] for name in names))
@@ -219,11 +208,14 @@ def json_of_model(
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {**each, "normalized": False} for each in added_entries(ids, special, symbols, tokens["mask_token"])
+            {**each, "normalized": False}
+            for each in tokenizer_json.added_entries(ids, special, symbols, tokens["mask_token"])
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": pre_tokenizer,
-        "post_processor": template(cls, sep, usage.separators, usage.second_type_id) if usage.special_tokens else None,
+        "post_processor": tokenizer_json.template(cls, sep, usage.separators, usage.second_type_id)
+        if usage.special_tokens
+        else None,
         "decoder": metaspace,
         "model": {**sub_model, "byte_fallback": byte_fallback},
     }
@@ -321,7 +313,7 @@ def json_for_texts(
         content["model"]["vocab"] = [(names[token], score) for token, score in content["model"]["vocab"]]
         # The model splits words at no other white space, and transformers at any.
         spaces = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
-        steps = steps_of(content["pre_tokenizer"], "pretokenizers")
+        steps = tokenizer_json.pre_tokenizers_of(content)
         is_other = not usage.as_transformers
         steps = [spaces if is_other and step["type"] == "WhitespaceSplit" else step for step in steps]
         if any(each.type == BYTE for each in pieces):  # a text may spell the name of a byte's token
@@ -440,7 +432,7 @@ def _without_specials(path: Path, content: dict[str, Any]) -> dict[str, Any]:
             "unknown token, and list this token among the added_tokens, with special: true"
         )
     steps = _read_normalizers(path, content)
-    words = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    words = tokenizer_json.pre_tokenizers_of(content)
     spaces = [step for step in steps if step.get("pattern") in _SPACE_PATTERNS and step.get("content") in (" ", SPACE)]
     if _pads_punctuation(steps):  # and then it leaves out white space
         steps = [step for step in steps if step not in spaces or step["content"] != " "]
@@ -476,7 +468,7 @@ def _without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dic
 def _read_normalizers(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
     """Lists the steps of the normalizer in a `tokenizer.json`. Raises ValueError if it is damaged."""
     files.check_json(content, {"normalizer": (STEPS, None)}, path)
-    return steps_of(content.get("normalizer"), "normalizers")
+    return tokenizer_json.normalizers_of(content)
 
 
 def _check_normalization(path: Path, content: dict[str, Any], arguments: dict[str, object]) -> None:
@@ -532,8 +524,8 @@ def _pick_compared(content: dict[str, Any]) -> dict[str, Any]:
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     added = [token for token in added if token["content"] not in _UNUSED_NAMES]
     return {
-        "normalizer": steps_of(content.get("normalizer"), "normalizers"),
-        "pre_tokenizer": [_update_metaspace(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
+        "normalizer": tokenizer_json.normalizers_of(content),
+        "pre_tokenizer": [_update_metaspace(step) for step in tokenizer_json.pre_tokenizers_of(content)],
         "post_processor": content.get("post_processor"),
         "added_tokens": [_pick_token_fields(token) for token in added],
         "model": {"byte_fallback": False, **content["model"], "vocab": _round_scores(content["model"]["vocab"])},

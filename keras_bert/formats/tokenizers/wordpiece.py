@@ -7,25 +7,9 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.tokenizers import tokenizer_json
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
-from keras_bert.formats.tokenizers.tokenizer_json import (
-    ALL_IN_ONE,
-    ANY_CLASS,
-    CONFIG,
-    TOKENS,
-    VOCABULARY,
-    added_entries,
-    added_tokens_of_file,
-    packing_of_file,
-    refuse,
-    special_tokens_of_file,
-    steps_of,
-    template,
-    tokens_of_file,
-    types_of,
-    words_before,
-    write_tokenizer,
-)
+from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, ANY_CLASS, CONFIG, TOKENS, VOCABULARY
 
 
 @dataclass(frozen=True)
@@ -123,15 +107,6 @@ def _describe(arguments: dict[str, object]) -> str:
     return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in _OF_CLASSES)
 
 
-def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[str, object]:
-    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
-    return {
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer.get("strip_accents"),
-        "split_on_cjk": normalizer["handle_chinese_chars"],
-    }
-
-
 def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.txt`, or `tokenizer.json` if no class of transformers does the same, and settings."""
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
@@ -145,69 +120,61 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     name = ANY_CLASS if needs_json else next(classes, ANY_CLASS)
     config = {"tokenizer_class": name, **entries, **({"additional_special_tokens": special} if special else {})}
     if name == ANY_CLASS:
-        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+        texts = {ALL_IN_ONE: files.to_json(json_of(arguments))}
     else:
         texts = {VOCABULARY: "".join(token + "\n" for token in arguments["vocabulary"])}
-    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
+    tokenizer_json.write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
-    normalizers = steps_of(content.get("normalizer"), "normalizers")
-    refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
+    normalizers = tokenizer_json.normalizers_of(content)
+    tokenizer_json.refuse(path, ("normalizes with", tokenizer_json.types_of(normalizers), "BertNormalizer"))
     (normalizer,) = normalizers
-    normalization = _arguments_of_normalizer(path, normalizer)
-    refuse(
+    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    tokenizer_json.refuse(
         path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
-        ("splits text with", types_of(steps_of(content.get("pre_tokenizer"), "pretokenizers")), "BertPreTokenizer"),
+        ("splits text with", tokenizer_json.types_of(tokenizer_json.pre_tokenizers_of(content)), "BertPreTokenizer"),
         ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
     )
-    vocabulary = tokens_of_file(path, content)
-    packing = packing_of_file(path, content, vocabulary)
-    refuse(path, ("repeats the first token in pairs, second_cls:", packing.get("second_cls", False), False))
-    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "". It is white space, so no text has this
-    # token; a placeholder keeps the ids.
-    vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
+    arguments = tokenizer_json.arguments_of_file(path, content)
+    second_cls = arguments.pop("second_cls", False)
+    tokenizer_json.refuse(path, ("repeats the first token in pairs, second_cls:", second_cls, False))
     max_chars = model.get("max_input_chars_per_word")
     return {
-        "vocabulary": vocabulary,
-        **normalization,
+        **arguments,
+        # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "". It is white space, so no text has
+        # this token; a placeholder keeps the ids.
+        "vocabulary": [token or f"[empty-{index}]" for index, token in enumerate(arguments["vocabulary"])],
+        "lowercase": normalizer["lowercase"],
+        "strip_accents": normalizer.get("strip_accents"),
+        "split_on_cjk": normalizer["handle_chinese_chars"],
         "max_chars_per_word": 100 if max_chars is None else max_chars,
-        **special_tokens_of_file(content),
         **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),
-        **packing,
-        "added_tokens": added_tokens_of_file(path, content),
     }
 
 
-def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
+def json_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
-    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
-    packing = template(cls, sep, arguments["separators"], arguments["second_type_id"])
-    words = arguments["vocabulary"][: words_before(arguments["vocabulary"], arguments["more_special_tokens"])]
-    special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_entries(ids, special, arguments["added_tokens"]),
-        "normalizer": {
+    vocabulary = arguments["vocabulary"]
+    words = vocabulary[: tokenizer_json.words_before(vocabulary, arguments["more_special_tokens"])]
+    return tokenizer_json.content_of(
+        arguments,
+        normalizer={
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": arguments["split_on_cjk"],
             "strip_accents": arguments["strip_accents"],
             "lowercase": arguments["lowercase"],
         },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": packing if arguments["packing"] == "special" else None,
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {
+        pre_tokenizer={"type": "BertPreTokenizer"},
+        decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
+        model={
             "type": "WordPiece",
             "unk_token": arguments["unk_token"],
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": arguments["max_chars_per_word"],
-            "vocab": {token: ids[token] for token in words},
+            "vocab": {token: index for index, token in enumerate(words)},
         },
-    }
+    )

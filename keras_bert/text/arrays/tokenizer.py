@@ -233,10 +233,10 @@ def _read_tokenizer(preset_files: TokenizerFiles, special_tokens_in_text: bool |
         ids = read_ids(vocabulary, special, [*others, *arguments["added_tokens"]])
         vocabulary = sorted(ids, key=ids.__getitem__)
         merges = [" ".join(pair) for pair in read_merges(arguments["merges"])]
-        content = byte_pairs.tokenizer_json({**arguments, "vocabulary": vocabulary, "merges": merges})
+        content = byte_pairs.json_of({**arguments, "vocabulary": vocabulary, "merges": merges})
     else:
         vocabulary = read_tokens(vocabulary, special, [*arguments["added_tokens"], *others])
-        content = wordpiece.tokenizer_json({**arguments, "vocabulary": vocabulary})
+        content = wordpiece.json_of({**arguments, "vocabulary": vocabulary})
     pair_format = PairFormat(**_pick(arguments, [each.name for each in fields(PairFormat)]))
     in_text = arguments["special_tokens_in_text"] if special_tokens_in_text is None else special_tokens_in_text
     return kind(content, vocabulary, special, others, pair_format, in_text, arguments)
