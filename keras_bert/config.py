@@ -13,8 +13,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from keras_bert.choices import ENCODER_POOLINGS
-from keras_bert.sizes import HEAD_FIELDS, SIZES
-from keras_bert.task_table import HEADS
+from keras_bert.head_table import HEADS
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
@@ -164,8 +163,11 @@ class BertConfig:
     decoder_width: int | None = None
 
     def __post_init__(self) -> None:
+        from keras_bert.formats.families import FAMILIES  # not before there is a config, for a quick `--help`
+
         # Configurations of known families may leave out the fields of heads, which are newer than the other fields.
-        for name, value in HEAD_FIELDS.get(str(self.family), {}).items():
+        family = FAMILIES.get(str(self.family))
+        for name, value in family.heads.items() if family else ():
             if getattr(self, name) == getattr(BertConfig, name):  # the default
                 object.__setattr__(self, name, value)
         for field in dataclasses.fields(self):
@@ -309,7 +311,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> BertConfig:
-        """Makes the config of a published size, a key of `SIZES`, such as "bert-base"; `changes` are fields to replace.
+        """Makes the config of a published size, such as "bert-base"; `changes` are fields to replace.
 
         Raises:
             ValueError: there is no such size.
@@ -319,6 +321,8 @@ class BertConfig:
             >>> BertConfig.named("albert-base", vocab_size=21128).embedding_size
             128
         """
+        from keras_bert.sizes import SIZES
+
         if name not in SIZES:
             raise ValueError(f"there is no size {name!r}; the sizes are {', '.join(SIZES)}")
         return cls(**{**SIZES[name], **changes})

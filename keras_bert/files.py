@@ -7,7 +7,6 @@ import fcntl
 import functools
 import glob
 import gzip
-import hashlib
 import io
 import json
 import math
@@ -204,6 +203,8 @@ def digests_of(directory: Path, names: Iterable[str]) -> dict[str, str]:
 
 def sha256(parts: Iterable[bytes | memoryview]) -> str:
     """Computes the SHA-256 of parts that follow each other, in hexadecimal."""
+    import hashlib  # loads OpenSSL, which no command's help needs
+
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

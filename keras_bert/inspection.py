@@ -19,7 +19,7 @@ from typing import Any
 
 from keras_bert import files, presets
 from keras_bert.checkpoint_table import CHECKPOINT_FORMATS, SHARDS, WEIGHTS
-from keras_bert.config import SIZES, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.counted import counted, listed, visible
 from keras_bert.data import conll, squad, table_formats, tables
 from keras_bert.formats import Preset, hugging_face, model_files, recognition, saved
@@ -30,9 +30,11 @@ from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
 from keras_bert.formats.tokenizers import byte_pairs, sentencepiece_model, unigram, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import tokens_of
 from keras_bert.formats.weight_files import H5File, open_safetensors
+from keras_bert.head_table import HEADS
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
-from keras_bert.task_table import HEADS, OF_HEAD, OF_LIBRARY, PRETRAINED, TASKS
+from keras_bert.sizes import SIZES
+from keras_bert.task_table import OF_HEAD, OF_LIBRARY, PRETRAINED, TASKS
 
 # Class -> the command that uses its model, {} is the path.
 _COMMANDS = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from keras_bert import files
-from keras_bert.checkpoint_table import CHECKPOINT_FORMATS
 from keras_bert.counted import did_you_mean
 from keras_bert.extras import import_extra
 
@@ -32,10 +31,8 @@ OWN = {"bert-books": Path(__file__).parent / "pretrained" / "bert-books"}
 # The names that the Hub allows; no other string may become a path.
 _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
-# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. A pickle, such as
-# pytorch_model.bin, is left to the user.
-_WEIGHTS = list(dict.fromkeys(pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.fetched))
-_HUB_FILES = ["README.md", "artifact.metadata", "*.json", "*.txt", "*.model", "*.spm", *_WEIGHTS]
+# The files beside weights that from_preset reads. Others, such as images, are not downloaded.
+_HUB_FILES = ("README.md", "artifact.metadata", "*.json", "*.txt", "*.model", "*.spm")
 
 
 def resolve(handle: str | Path) -> Path:
@@ -107,10 +104,13 @@ def _from_hugging_face_hub(repository: str) -> Path:
             f"'hf://{repository}' is not of the form hf://org/name, of letters, digits, '_', and single '-' and '.' "
             "between them"
         )
+    from keras_bert.checkpoint_table import CHECKPOINT_FORMATS  # with all families, which no command's help needs
+
     huggingface_hub = import_extra("huggingface_hub", "huggingface_hub", extra="hf")
-    directory = Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
+    weights = list(dict.fromkeys(pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.fetched))
+    directory = Path(huggingface_hub.snapshot_download(repository, allow_patterns=[*_HUB_FILES, *weights]))
     others = [pattern for each in CHECKPOINT_FORMATS.values() for pattern in each.fetched_last]
-    if not any(path for pattern in (*_WEIGHTS, *others) for path in directory.rglob(pattern)):
+    if not any(path for pattern in (*weights, *others) for path in directory.rglob(pattern)):
         huggingface_hub.snapshot_download(repository, allow_patterns=others)
     return directory
 

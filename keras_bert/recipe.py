@@ -82,6 +82,8 @@ def _choice(choices: Sequence[str], help: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checked:
+    """Settings that are checked when they are made."""  # without it, `dataclass` would take time to write one
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -291,21 +293,21 @@ def with_schedule(
     return recipe, fill(rows), second
 
 
-@dataclass(frozen=True, kw_only=True)
-class _WithTeacher:
-    temperature: float = _field(
-        2.0, _ABOVE_0, "The temperature of the teacher's probabilities; above 1, small ones count more"
-    )
+_TEMPERATURE = _field(2.0, _ABOVE_0, "The temperature of the teacher's probabilities; above 1, small ones count more")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuningWithTeacher(_WithTeacher, FineTuningRecipe):
+class FineTuningWithTeacher(FineTuningRecipe):
     """The hyper-parameters of `fine_tune` with a teacher."""
 
+    temperature: float = _TEMPERATURE
+
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
+class PretrainingWithTeacher(PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
+
+    temperature: float = _TEMPERATURE
 
 
 def split_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -68,23 +67,15 @@ class _KerasFinder:
     """Finds Keras as Python does, and registers the classes after Keras has been imported."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name == "keras" else None
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        spec: Any = PathFinder.find_spec(name, path, target) if name == "keras" else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                del spec.loader.exec_module
+                execute(module)
+                register()
+
+            spec.loader.exec_module = execute_and_register
         return spec
-
-
-class _Loader(Loader):
-    """Loads a module with its own loader, which it then has as if there were no other."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__loader__ = module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        register()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from keras_bert import precisions
 from keras_bert.counted import either
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
@@ -24,7 +25,7 @@ class Runtime(NamedTuple):
     users: str  # programs that run it, as the command's help says
     file: str  # the model's path in the directory
     files: tuple[str, ...]  # patterns of the paths that a new model replaces
-    refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why
+    refused: Mapping[str, str]  # precision in which it stores no weights -> why
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
     program: str
@@ -36,10 +37,14 @@ class Runtime(NamedTuple):
     begins: Callable[[bytes], bool] = lambda beginning: False
     names: Mapping[str, str] = TRANSFORMERS_INPUTS  # TF Hub's name of an input -> the runtime's
     ids_dtype: str = "int64"  # of the inputs, or "int32"
-    precisions: tuple[str, ...] = ("float32", "float16", "int8")  # in which it stores weights
     only_answers: bool = False  # whether to leave out outputs that others are computed from
     can_load: bool = True  # whether `load` opens its exports
     has_fixed_length: bool = False  # whether its function takes `sequence_length`
+
+    @property
+    def precisions(self) -> list[str]:
+        """The precisions in which it stores weights: all of exports, but those that it refuses."""
+        return [name for name in precisions.EXPORTS if name not in self.refused]
 
     def convert(self, model: PackedModel | HeadModel, path: Path, precision: str) -> None:
         """Writes a model to a path in a precision. Raises TypeError unless it is a keyword of `convert`, or float32."""

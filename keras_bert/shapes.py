@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from keras_bert.config import BertConfig
-from keras_bert.task_table import HEADS
+from keras_bert.head_table import HEADS
 
 Shape = tuple[int, ...]
 CLASSIFIERS = tuple(name for name in HEADS if name != "masked_lm")

@@ -1,12 +1,10 @@
-"""Tables of the published sizes of models, and of the heads of their families, as fields of `BertConfig`."""
+"""The table of the published sizes of models, as fields of `BertConfig`."""
 
 from typing import Any
 
 from keras_bert.formats.families import FAMILIES
 
 _BERT = "bert-"
-# Family -> the fields of its heads that differ from BERT's.
-HEAD_FIELDS = {name: family.heads for name, family in FAMILIES.items()}
 # Name -> the fields that differ from the defaults of BertConfig.
 SIZES: dict[str, dict[str, Any]] = {
     size: {"family": name, **family.size, **fields}

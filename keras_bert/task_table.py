@@ -1,4 +1,4 @@
-"""The table of tasks, a row each, and that of their heads. Whatever lists tasks reads it; it needs no TensorFlow."""
+"""The table of tasks, a row each. Whatever lists tasks reads it; it needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Task(NamedTuple):
     model: str  # its class in `keras_bert`
     module: str  # the file in `keras_bert/tasks/` that has the class
     kind: str  # what its labels and answers are: a class in `keras_bert/tasks/`, with its file
-    head: str | None  # its head in checkpoints, a key of `HEADS`; None: it has none
+    head: str | None  # its head in checkpoints, a key of `head_table.HEADS`; None: it has none
     call: str  # how to ask it, in a model card
     pipeline: str | None = None  # its name on the Hugging Face Hub, `pipeline_tag`
     library: str | None = None  # the class of sentence-transformers that reads its files
@@ -170,49 +170,3 @@ OF_HEAD = {task.head: task for task in reversed(TASKS)}  # the most general task
 OF_LIBRARY = {task.library: task for task in TASKS if task.library}
 COMPARED = [task.model for task in TASKS if issubclass(task.files, task_files.ComparedFiles)]  # they compare texts
 PRETRAINED = {task.call.partition("(")[0]: task.model for task in TASKS if not task.is_found}  # method -> class
-
-
-class Head(NamedTuple):
-    """A head."""
-
-    transformers: str  # the suffix of the class of `transformers` that has it
-    purpose: str  # what a model card says of it
-    learns: str | None = None  # what a fine-tuned head predicts for, as messages say; None for heads of pre-training
-    has_labels: bool = False  # whether its outputs are named in `id2label` of `config.json`
-    of_text: bool = False  # whether it has logits of a whole text, not of its words
-    logits: tuple[str, ...] = ("logits",)  # their names in transformers' outputs; several: as many of each token
-    is_list: bool = False  # whether it compares the rows of a list: `[batch, choices, seq_length]`
-    of_pooler: bool = False  # whether it always reads the pooler; of a text, it may, see `BertConfig.reads_pooler`
-    layer: str = ""  # the dense layer in transformers' BERT that is the whole head; "": each family lists its layers
-    columns: tuple[str, ...] | None = None  # of files of its texts; None: those that the user names
-
-
-# In the order of the classes in a file's `architectures`.
-HEADS = {
-    "masked_lm": Head("ForMaskedLM", "masked language modeling"),
-    "replaced_tokens": Head("ForPreTraining", "detection of replaced tokens"),
-    "sequence": Head(
-        "ForSequenceClassification", "classification of sequences", "texts", True, True, layer="classifier"
-    ),
-    "tokens": Head("ForTokenClassification", "classification of tokens", "words", True, layer="classifier"),
-    "spans": Head(
-        "ForQuestionAnswering",
-        "question answering by spans",
-        "answers to questions",
-        logits=("start_logits", "end_logits"),
-        layer="qa_outputs",
-        columns=("question", "context"),
-    ),
-    "choices": Head(
-        "ForMultipleChoice",
-        "multiple choice",
-        "choices",
-        of_text=True,
-        is_list=True,
-        layer="classifier",
-        columns=(),
-    ),
-    "next_sentence": Head(
-        "ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)", of_pooler=True
-    ),
-}

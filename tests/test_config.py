@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig
-from keras_bert.task_table import HEADS
+from keras_bert.head_table import HEADS
 
 from .support.messages import error_names
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from keras_bert import BertConfig
-from keras_bert.config import SIZES
 from keras_bert.shapes import shapes
+from keras_bert.sizes import SIZES
 
 # Name -> exact parameters of the encoder, without heads; what is published, rounded and partly with heads; and where.
 PUBLISHED = {

@@ -15,7 +15,6 @@ from keras_bert.choices import STRATEGIES
 from keras_bert.cli import terminal
 from keras_bert.cli.options import check_prompts, field_options, together
 from keras_bert.data.table_formats import check_lines, text_files
-from keras_bert.sizes import published_size
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -71,6 +70,8 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
 
 def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
     """Pre-trains a model. Checks the files before it imports TensorFlow."""
+    from keras_bert.sizes import published_size
+
     vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
     with terminal.misuse(OSError):
         for path in filter(None, (*corpus, validation)):

@@ -22,7 +22,6 @@ import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
 from keras_bert.runtime_table import LOADABLE_TITLES
-from keras_bert.server import check_versions, complete_versions, is_saved_model
 
 _PORT = click.IntRange(0, 65535)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -65,6 +64,8 @@ def serve(
     if len(by_name) < len(directories):
         raise Misuse(f"two directories have the same name: {', '.join(map(str, directories))}")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
+    from keras_bert.server import check_versions, complete_versions, is_saved_model
+
     try:
         for directory in directories:
             check_versions(directory)

@@ -40,7 +40,7 @@ import click
 
 from keras_bert.cli.options import directory_of, load_in_precision, precision_options
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
-from keras_bert.config import SIZES, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.counted import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 )
 @precision_options
 def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric: Any) -> None:
-    preset = None if handle in SIZES and not Path(handle).is_dir() else _find(handle)
+    preset = _find(handle)
     if preset is None and numeric["precision"] != "float32":
         raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
     with quiet_imports():
@@ -93,7 +93,12 @@ def _architecture(preset: Path | None, size: str) -> tuple[BertConfig, dict[str,
         return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
 
 
-def _find(handle: str) -> Path:
+def _find(handle: str) -> Path | None:
+    """Finds the directory of a preset. Returns None for the name of a size."""
+    from keras_bert.sizes import SIZES
+
+    if handle in SIZES and not Path(handle).is_dir():
+        return None
     try:
         return directory_of(handle)
     except Misuse as error:

@@ -21,7 +21,6 @@ from click.core import ParameterSource
 
 from keras_bert import files
 from keras_bert.counted import visible
-from keras_bert.processes import KilledError
 
 
 class Failure(click.ClickException):
@@ -235,6 +234,8 @@ def end_the_command(
 @contextlib.contextmanager
 def killed_processes() -> Iterator[None]:
     """Turns KilledError, raised in this block for a killed process, into one line, without that process's logs."""
+    from keras_bert.processes import KilledError  # imports multiprocessing, which no command's help needs
+
     try:
         yield
     except KilledError as error:

@@ -20,8 +20,8 @@ from keras_bert.formats.row_translator import TABLES, FamilyTable, table_of
 from keras_bert.formats.tensorflow import old_transformers
 from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
+from keras_bert.head_table import HEADS
 from keras_bert.presets import PresetFiles
-from keras_bert.task_table import HEADS
 
 CONFIG = "config.json"
 # The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.

@@ -16,7 +16,8 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.row_translator import table_of
-from keras_bert.task_table import HEADS, OF_HEAD, TASKS
+from keras_bert.head_table import HEADS
+from keras_bert.task_table import OF_HEAD, TASKS
 
 FILE = "README.md"
 _MARK = "<!-- keras_bert wrote this card, and replaces it unless you edit it: {digest} -->\n"

@@ -21,9 +21,10 @@ from keras_bert.formats.model_files import CRF, PARTS
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.row_translator import table_of
 from keras_bert.formats.weight_files import read_checked, write_checked
+from keras_bert.head_table import HEADS
 from keras_bert.presets import resolve
 from keras_bert.shapes import Shape
-from keras_bert.task_table import HEADS, OF_HEAD, TASKS
+from keras_bert.task_table import OF_HEAD, TASKS
 
 _OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
 # The arguments of a preprocessor in config.json. The last one is written only if it is True.

@@ -9,9 +9,9 @@ import numpy as np
 from keras import ops
 
 from keras_bert.engines.runtime import Run
+from keras_bert.head_table import HEADS
 from keras_bert.inference import SAMPLE_TEXTS
 from keras_bert.precisions import PRECISIONS
-from keras_bert.task_table import HEADS
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 

@@ -15,10 +15,10 @@ import tensorflow as tf
 from keras_bert.counted import counted
 from keras_bert.formats import Preset
 from keras_bert.formats.tensorflow import saved_model
+from keras_bert.head_table import HEADS
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
 from keras_bert.saved_model.transformers_signature import LOGITS, HeadedEncoder, load_parts
-from keras_bert.task_table import HEADS
 from keras_bert.tasks.registry import load_task
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 from keras_bert.text import BertPreprocessor, load_tokenizer

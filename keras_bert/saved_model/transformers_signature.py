@@ -17,9 +17,9 @@ from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import FAMILIES, Preset
 from keras_bert.formats.saved import CRF
+from keras_bert.head_table import HEADS
 from keras_bert.inference.ranges import read_ranges
 from keras_bert.saved_model.saving import Request, StoredWeights, within_positions
-from keras_bert.task_table import HEADS
 from keras_bert.tasks.base.lists import logits_of_lists
 from keras_bert.tasks.base.low_precision import SetsPrecision
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead

@@ -17,8 +17,9 @@ from keras_bert.engines.loading import export_in, task_of_export
 from keras_bert.engines.loading import load as load_export
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.row_translator import table_of
+from keras_bert.head_table import HEADS
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
-from keras_bert.task_table import FINE_TUNING, HEADS, OF_HEAD, TASKS
+from keras_bert.task_table import FINE_TUNING, OF_HEAD, TASKS
 
 if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask

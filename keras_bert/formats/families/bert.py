@@ -2,7 +2,7 @@
 
 from keras_bert.formats.families import row
 from keras_bert.formats.families.row import Family, Row, Storage, size
-from keras_bert.task_table import HEADS
+from keras_bert.head_table import HEADS
 
 FIXED_VALUES = {
     **row.NO_DECODER,

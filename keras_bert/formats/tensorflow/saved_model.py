@@ -49,9 +49,10 @@ from keras_bert.formats.tensorflow import messages, old_transformers
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile, by_version, open_by_variable, open_variables
 from keras_bert.formats.tensorflow.garden import open_graph
 from keras_bert.formats.tensorflow.graph_heads import GraphHead, find_head
+from keras_bert.head_table import HEADS
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
-from keras_bert.task_table import HEADS, OF_HEAD
+from keras_bert.task_table import OF_HEAD
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph

@@ -25,8 +25,8 @@ from keras_bert.formats import Preset, hugging_face, model_files
 from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
+from keras_bert.head_table import HEADS
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.task_table import HEADS
 from keras_bert.tasks.base.low_precision import SetsPrecision, ranges_of_weights
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
