@@ -45,25 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import gates, runs, streams
-from keras_bert.cli.options import (
-    TABLE_OPTIONS,
-    check_choices,
-    check_prompts,
-    choice_options,
-    field_options,
-    find_model,
-    find_preset,
-    given_options,
-    import_engine,
-    load_in_precision,
-    precision_options,
-    raw_cells_option,
-    text_options,
-    threshold_argument,
-    threshold_option,
-    together,
-)
+from keras_bert.cli import gates, options, runs, streams
 from keras_bert.cli.terminal import Misuse, echo, misuse, one_line, quiet_imports
 from keras_bert.counted import counted
 from keras_bert.data.beir import is_retrieval_data, read_beir
@@ -74,31 +56,28 @@ from keras_bert.recipe import RowsRecipe
 
 if TYPE_CHECKING:
     from keras_bert.answers import Score
-    from keras_bert.data import Examples
-    from keras_bert.tasks.base.task import BertTask
-
 
 _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")
-_encoder_options = together(
-    field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
+_encoder_options = options.together(
+    options.field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
     click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
 )
 
 _SEARCH = ("split", "index", "hybrid", "rerank")
-_search_options = together(
+_search_options = options.together(
     click.option("--split", default="test", metavar="NAME", help="In BEIR's layout, the judgements: qrels/NAME.tsv."),
     click.option("--index", metavar="DIR", help="In BEIR's layout, keep the index of the corpus in DIR, or use it."),
     click.option("--hybrid", is_flag=True, help="In BEIR's layout, also find documents with the words of the query."),
     click.option(
         "--rerank",
         metavar="MODEL",
-        callback=find_preset,
+        callback=options.find_preset,
         help="In BEIR's layout, rank the 100 best documents with a cross-encoder: a directory, or hf://org/name.",
     ),
 )
 
 _TEXT = ("objective", "layout", "sequence_length", "masked_unit")
-_text_options = field_options(RowsRecipe, only=_TEXT, objective=None, sequence_length=None)
+_text_options = options.field_options(RowsRecipe, only=_TEXT, objective=None, sequence_length=None)
 
 
 class _Measured(NamedTuple):
@@ -107,12 +86,12 @@ class _Measured(NamedTuple):
     examples: int | None = None  # their number; None for text
 
 
-def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
+def _measure_text(model: Path, file: str, settings: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
     """Measures a masked language model; `given` are the options on the command line, by parameter."""
     for name, option in given.items():
         if name not in (*_TEXT, "precision", "calibration", "output", "overwrite", "requirements"):
             raise Misuse(f"{option} is for examples, but {model} is a masked language model, measured on text")
-    rows = {name: options[name] for name in _TEXT if name in given}
+    rows = {name: settings[name] for name in _TEXT if name in given}
     with misuse(OSError):
         RowsRecipe(**rows)
         text_files(Path(file))
@@ -123,77 +102,77 @@ def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Map
     length = rows.pop("sequence_length", None)
     pairs = False if rows.get("objective") == "sentences" else None
     from_preset = functools.partial(BertPretrainer.from_preset, sequence_length=length, pairs=pairs)
-    pretrainer = load_in_precision(from_preset, model, options["precision"], options["calibration"])
+    pretrainer = options.load_in_precision(from_preset, model, settings["precision"], settings["calibration"])
     names = [f"{head}_{measure}" for head in pretrainer.heads for measure in ("accuracy", "loss")]
     names.append("masked_lm_perplexity")
-    gates.check_names(options["requirements"], [*names, *(f"{name}_baseline" for name in names)])
+    gates.check_names(settings["requirements"], [*names, *(f"{name}_baseline" for name in names)])
     with misuse(OSError):
         return _Measured("BertMaskedLM", Score(evaluate_text(pretrainer, file, **rows)))
 
 
-def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
-    """Takes the settings of sentence encoders from the options; returns None if they name no columns of texts."""
-    given = {name: options.pop(name) for name in _COLUMNS}
+def _encoder_files(settings: dict[str, Any]) -> EmbedFiles | None:
+    """Takes the settings of sentence encoders out of others; returns None if they name no columns of texts."""
+    given = {name: settings.pop(name) for name in _COLUMNS}
     if (given["query_column"] is None) != (given["positive_column"] is None):
         raise Misuse("give both --query-column and --positive-column")
     if given["query_column"] is None:
-        if any(given.values()) or options["corpus"]:
+        if any(given.values()) or settings["corpus"]:
             raise Misuse("sentence encoders need --query-column and --positive-column")
         return None
-    if given["score_columns"] and (given["negative_columns"] or options["corpus"]):
+    if given["score_columns"] and (given["negative_columns"] or settings["corpus"]):
         raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
     with misuse():
-        return EmbedFiles(**given, **{name: options[name] for name in (*TABLE_OPTIONS, "skip_bad")})
+        return EmbedFiles(**given, **{name: settings[name] for name in (*options.TABLE_OPTIONS, "skip_bad")})
 
 
-def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapping[str, Any]) -> _Measured:
-    check_prompts(model, settings.query_prompt, settings.positive_prompt)
+def _measure_encoder(model: Path, file: str, pairs: EmbedFiles, settings: Mapping[str, Any]) -> _Measured:
+    prompts = (pairs.query_prompt, pairs.positive_prompt)
+    options.check_prompts(model, *prompts)
     with misuse(OSError):
-        examples = settings.open(file)(settings)
-        texts = read_corpus(options["corpus"], options["text_column"]) if options["corpus"] else []
+        examples = pairs.open(file)(pairs)
+        texts = read_corpus(settings["corpus"], settings["text_column"]) if settings["corpus"] else []
         corpus = [row.text for row in texts]
-    import_engine(model)
+    options.import_engine(model)
     from keras_bert.answers import Score
     from keras_bert.engines.loading import task_of
     from keras_bert.task_table import COMPARED, OF_HEAD
     from keras_bert.tasks.registry import load_as
 
-    prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
     with misuse(OSError):
         task = task_of(model, COMPARED)
     if arguments and task != OF_HEAD[None].model:
         raise Misuse(f"{model} is a {task}, which has its own prompts; leave --query-prompt and --positive-prompt out")
     from_preset = functools.partial(load_as, task, **arguments)
-    encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
+    encoder = options.load_in_precision(from_preset, model, settings["precision"], settings["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
         columns = encoder.columns(x)
-        _check_names(options["requirements"], encoder.kind.check(columns, y))
+        _check_names(settings["requirements"], encoder.kind.check(columns, y))
         score = encoder.kind_with(corpus).score(encoder.answers(x), y)
     # With a corpus, drops measures of the search without it, which is easier.
     measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
     return _Measured(encoder.TASK, Score({**measures, **score.details}), len(examples))
 
 
-def _measure_search(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
+def _measure_search(model: Path, file: str, settings: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
     """Measures a search in a test collection; `given` are the options on the command line, by parameter."""
     for name, option in given.items():
         if name not in (*_SEARCH, "output", "overwrite", "requirements"):
             raise Misuse(f"{option} is not for BEIR's layout, which {file} has")
     with misuse(OSError):
-        collection = read_beir(file, options["split"])
+        collection = read_beir(file, settings["split"])
     from keras_bert.search import evaluation
 
-    gates.check_names(options["requirements"], evaluation.MEASURES)
-    import_engine(model, *([] if options["rerank"] is None else [options["rerank"]]))
+    gates.check_names(settings["requirements"], evaluation.MEASURES)
+    options.import_engine(model, *filter(None, [settings["rerank"]]))
     from keras_bert.answers import Score
     from keras_bert.tasks.registry import load_reranker
 
     with misuse(OSError):
-        reranker = None if options["rerank"] is None else load_reranker(options["rerank"])
+        reranker = settings["rerank"] and load_reranker(settings["rerank"])
         measures = evaluation.evaluate_retrieval(
-            collection, model, hybrid=options["hybrid"], reranker=reranker, directory=options["index"]
+            collection, model, hybrid=settings["hybrid"], reranker=reranker, directory=settings["index"]
         )
     return _Measured("retrieval", Score(measures), len(collection.queries))
 
@@ -206,10 +185,10 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 
 
 @click.command(help=__doc__)
-@click.argument("model", callback=find_model)
+@click.argument("model", callback=options.find_model)
 @click.argument("file")
-@text_options
-@field_options(ClassifyFiles, only=("label_column", "skip_bad"))
+@options.column_options
+@options.field_options(ClassifyFiles, only=("label_column", "skip_bad"))
 @click.option("--errors", metavar="FILE", help="Write the wrongly answered examples: .jsonl, .csv, .tsv or .xlsx.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
@@ -220,22 +199,20 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @_encoder_options
 @_search_options
 @_text_options
-@choice_options
-@threshold_option
-@raw_cells_option
-@precision_options
+@options.threshold_option
+@options.raw_cells_option
+@options.precision_options
 @click.pass_context
 def evaluate(
     ctx: click.Context, model: Path, file: str, output: str | None, requirements: list[gates.Requirement],
-    overwrite: bool, **options: Any,
+    overwrite: bool, **settings: Any,
 ) -> None:  # fmt: skip
-    given = given_options(ctx)
-    options |= {"overwrite": overwrite, "requirements": requirements}
+    settings |= {"overwrite": overwrite, "requirements": requirements}
     if output:
         streams.format_of(output, ["json"])
     with contextlib.ExitStack() as stack:
         results = stack.enter_context(streams.open_output(output, overwrite)) if output else None
-        measured = _measure(model, file, options, given)
+        measured = _measure(model, file, settings, options.given_options(ctx))
         if results is not None:
             text = gates.document(model, *measured, Path(file), requirements)
             streams.write_lines(results, [text.removesuffix("\n")])
@@ -246,115 +223,108 @@ def evaluate(
     gates.check(requirements, measures)
 
 
-def _measure(model: Path, file: str, options: dict[str, Any], given: Mapping[str, str]) -> _Measured:
+def _measure(model: Path, file: str, settings: dict[str, Any], given: Mapping[str, str]) -> _Measured:
     """Measures a model in the way of its task; `given` are the options on the command line, by parameter."""
     from keras_bert.tasks.registry import is_measured_on_text
 
     if is_retrieval_data(file):
-        return _measure_search(model, file, options, given)
+        return _measure_search(model, file, settings, given)
     if unused := [given[name] for name in _SEARCH if name in given]:
         raise Misuse(f"{unused[0]} is for a directory in BEIR's layout, with queries.jsonl; {file} is none")
-    options = {name: value for name, value in options.items() if name not in _SEARCH}
-    if (encoder_files := _encoder_files(options)) is not None:
-        if options["errors"] or options["report"]:
+    if (pairs := _encoder_files(settings)) is not None:
+        if settings["errors"] or settings["report"]:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
-        return _measure_encoder(model, file, encoder_files, options)
+        return _measure_encoder(model, file, pairs, settings)
     with misuse(OSError):
-        measures_text = is_measured_on_text(model, file, options["format"])
+        measures_text = is_measured_on_text(model, file, settings["format"])
     if measures_text:
-        return _measure_text(model, file, options, given)
+        return _measure_text(model, file, settings, given)
     if unused := [given[name] for name in _TEXT if name in given]:
         raise Misuse(f"{unused[0]} is for a masked language model, measured on text")
-    return _measure_task(model, file, **options)
+    return _measure_task(model, file, **settings)
 
 
 def _measure_task(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, precision: str,
-    calibration: str | None, requirements: Sequence[gates.Requirement], **options: Any,
+    calibration: str | None, requirements: Sequence[gates.Requirement], **settings: Any,
 ) -> _Measured:  # fmt: skip
     from keras_bert.tasks.registry import examples_for, load_task, open_texts
 
     errors_format = streams.format_of(errors, (*streams.ROWS, *streams.WORKBOOKS))
     if report:
         streams.format_of(report, ["html"])
-    threshold = threshold_argument(model, options["no_answer_threshold"])
+    threshold = options.threshold_argument(model, settings["no_answer_threshold"])
+    own_columns = options.own_columns(settings)
     with misuse(OSError):
-        opened = open_texts(model, file, options)
+        opened = open_texts(model, file, settings)
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
-        import_engine(model)
-        columns = (options["text_column"], options["text_pair_column"])
-        task = load_in_precision(functools.partial(load_task, **threshold), model, precision, calibration, *columns)
-        check_choices(task, options["choice_columns"])
+        options.import_engine(model)
+        columns = (settings["text_column"], settings["text_pair_column"])
+        load = functools.partial(load_task, **threshold)
+        task = options.load_in_precision(load, model, precision, calibration, *columns)
+        options.check_own_columns(task, own_columns)
         with misuse(OSError):
-            examples = examples_for(task, file, options, opened)
+            examples = examples_for(task, file, settings, opened)
         x, y = examples.xy
         try:
-            columns = task.columns(x)
-            _check_names(requirements, task.kind.check(columns, y))
+            _check_names(requirements, task.kind.check(task.columns(x), y))
             other_columns = examples.rows.other_cells() if examples.rows and errors else []
-            answers = task.answers(x)
-            score = task.kind.score(answers, y)
+            found = _Answered(task, x if isinstance(x, tuple) else (x,), examples.rows, y, task.answers(x))
+            score = task.kind.score(found.answers, y)
             _ = score.details  # raises
             if errors_file is not None:
-                mistakes = (_rows(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
+                mistakes = (found.mistakes(i, other_columns[i]) for i in score.mistakes)
                 with streams.RowWriter(errors_file, errors_format) as writer:
                     writer.write(itertools.chain.from_iterable(mistakes))
             if report_file is not None:
                 title = f"{model.resolve().name}: {counted(examples, 'example')} from {Path(file).name}"
-                streams.write_lines(report_file, [_page(title, task, examples, answers, score)])
+                streams.write_lines(report_file, [_page(title, found, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
     return _Measured(task.TASK, score, len(examples))
 
 
-def _page(title: str, task: BertTask, examples: Examples, answers: Sequence[Any], score: Score) -> str:
+class _Answered(NamedTuple):
+    """The labelled examples of a file, and a model's answers to them."""
+
+    task: Any
+    columns: Sequence[Sequence[Any]]  # of texts
+    rows: Any  # `Examples.rows`
+    labels: Any
+    answers: Sequence[Any]
+
+    def texts(self, number: int) -> dict[str, Any]:
+        """The texts of an example, by the names of the model's inputs, after what names its row."""
+        names = self.task.text_names
+        if len(self.columns) > len(names):  # a question and its choices
+            names = (names[0], *(f"{names[1]}_{number}" for number in range(1, len(self.columns))))
+        texts = {name: column[number] for name, column in zip(names, self.columns, strict=True)}
+        return {**self.rows.place(number), **texts}
+
+    def compared(self, number: int) -> list[dict[str, Any]]:
+        """Rows that compare the answer with the label; of a sentence, one for each wrong entity, with its line."""
+        rows = self.task.kind.compared(self.answers[number], self.labels[number])
+        if self.rows.word_lines:
+            lines = self.rows.word_lines[number]
+            return [{"line": lines[row.pop("word")], **row} for row in rows]
+        return rows
+
+    def mistakes(self, number: int, other_columns: Mapping[str, object]) -> list[dict[str, object]]:
+        """The rows of --errors for an example: one, or one for each wrong entity."""
+        if self.rows.word_lines:
+            return self.compared(number)
+        row = {**self.texts(number), "label": self.labels[number], **self.task.kind.columns(self.answers[number])}
+        return [{**row, **streams.rename_columns(other_columns, row)}]
+
+
+def _page(title: str, found: _Answered, score: Score) -> str:
     from keras_bert.visualize import evaluation_page
 
-    assert examples.rows is not None  # they are from a file
-    assert examples.labels is not None  # the model was measured with labels
     caption = f"{min(_WORST_ANSWERS, len(score.worst)):,} of {len(score.worst):,}, the worst first."
     worst_answers = []
     for i in score.worst[:_WORST_ANSWERS]:
-        texts = {**examples.rows.place(i), **_texts_of_example(task, examples.x, i)}
-        if examples.rows.word_lines:
-            texts, rows = {"sentence": examples.x[i]}, _entity_rows(task, examples, i, answers[i])
-        else:
-            rows = task.kind.compared(answers[i], examples.labels[i])
-        worst_answers.append(evaluation_page.ExampleAnswer(texts, rows))
+        texts = {"sentence": found.columns[0][i]} if found.rows.word_lines else found.texts(i)
+        worst_answers.append(evaluation_page.ExampleAnswer(texts, found.compared(i)))
     return evaluation_page.page(title, score.measures, score.details, score.confusion, worst_answers, caption)
-
-
-def _rows(
-    task: BertTask, examples: Examples, number: int, answer: Any, other_columns: Mapping[str, object]
-) -> list[dict[str, object]]:
-    """Builds the rows of --errors for an example: one, or one for each wrong entity."""
-    assert examples.rows is not None  # they are from a file
-    assert examples.labels is not None  # the model was measured with labels
-    if examples.rows.word_lines:
-        return _entity_rows(task, examples, number, answer)
-    row = {**examples.rows.place(number), **_texts_of_example(task, examples.x, number)}
-    row |= {"label": examples.labels[number], **task.kind.columns(answer)}
-    return [{**row, **streams.rename_columns(other_columns, row)}]
-
-
-def _entity_rows(task: BertTask, examples: Examples, number: int, answer: Any) -> list[dict[str, object]]:
-    """Builds a row for each wrong entity of a sentence, with the line of its first word."""
-    assert examples.rows is not None  # they are from a file
-    assert examples.labels is not None  # the model was measured with labels
-    lines, rows = examples.rows.word_lines[number], []
-    for row in task.kind.compared(answer, examples.labels[number]):
-        word = row.pop("word")
-        assert isinstance(word, int)
-        rows.append({"line": lines[word], **row})
-    return rows
-
-
-def _texts_of_example(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
-    """Picks the texts of an example, by the names of the model's inputs."""
-    columns = x if isinstance(x, tuple) else (x,)
-    names = task.text_names
-    if len(columns) > len(names):  # a question and its choices
-        names = (names[0], *(f"{names[1]}_{number}" for number in range(1, len(columns))))
-    return {name: column[number] for name, column in zip(names, columns, strict=True)}

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -18,7 +18,8 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.data.task_files import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
+from keras_bert.data.task_files import AnswerFiles, ClassifyFiles, ExampleFiles, TableFiles
+from keras_bert.task_table import TASKS
 
 if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
@@ -118,12 +119,6 @@ def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], C
     return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def _at_least_one(ctx: click.Context, parameter: click.Parameter, number: int) -> int:
-    if number < 1:
-        raise Misuse(f"{parameter.name} is {number}; expected at least 1")
-    return number
-
-
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
@@ -143,8 +138,7 @@ handle_option, preset_option, tokenizer_option = (
 )
 batch_tokens_option = click.option(
     "--batch-tokens",
-    type=int,
-    callback=_at_least_one,
+    type=click.IntRange(1),
     default=1024,
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
@@ -242,8 +236,7 @@ def output_option(is_eager: bool = False, required: bool = False) -> Callable[[C
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
     output = ctx.params.get("output")  # --output is eager, so click has parsed it already
-    assert isinstance(parameter.type, click.Choice)
-    formats = parameter.type.choices
+    formats = cast("click.Choice", parameter.type).choices
     chosen = value or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
     if chosen == "npy" and output in (None, "-"):
         raise Misuse("the format npy needs --output FILE")
@@ -416,15 +409,42 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
 
 TABLE_OPTIONS = ("format", "delimiter", "sheet", "header")
 format_options = field_options(TableFiles, only=TABLE_OPTIONS)
-text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)
-choice_options = field_options(ChooseFiles, only=("question_column", "choice_columns"))
+
+
+def _own_columns(kind: type[ExampleFiles]) -> list[str]:
+    """Lists the fields that name columns of a task's tables which those of texts and their labels do not have."""
+    if not issubclass(kind, TableFiles):
+        return []
+    fields, usual = kind.__dataclass_fields__, ClassifyFiles.__dataclass_fields__
+    return [name for name, field in fields.items() if field.metadata["metavar"] == "C" and name not in usual]
+
+
+# The class of the files of a task that has such columns -> their fields.
+_OWN_COLUMNS = {task.measured: columns for task in TASKS if task.measured and (columns := _own_columns(task.measured))}
+column_options = together(
+    field_options(ClassifyFiles, only=("text_column", "text_pair_column")),
+    *(field_options(kind, only=columns) for kind, columns in _OWN_COLUMNS.items()),
+    format_options,
+)
 threshold_option = field_options(AnswerFiles, only=("no_answer_threshold",))
 
 
-def check_choices(task: BertTask, choice_columns: Collection[str]) -> None:
-    """Raises Misuse unless columns of choices are given for a model of multiple choice, and for no other."""
-    if bool(choice_columns) != (task.FILES is ChooseFiles):
-        raise Misuse("--choice-column is for models of multiple choice, which need it, once for each choice")
+def own_columns(options: Mapping[str, Any]) -> TableFiles | None:
+    """Makes the settings of the task whose own columns are among the options; None: they are of no such task."""
+    for kind, columns in _OWN_COLUMNS.items():
+        given = {name: options[name] for name in columns}
+        if any(value != kind.__dataclass_fields__[name].default for name, value in given.items()):
+            with misuse():
+                return cast("TableFiles", kind(**given))
+    return None
+
+
+def check_own_columns(task: BertTask, given: TableFiles | None) -> None:
+    """Raises Misuse if a model needs columns that are not given, or these are of another task."""
+    for kind, columns in _OWN_COLUMNS.items():
+        if (task.FILES is kind) != isinstance(given, kind):
+            model = next(each.model for each in TASKS if each.measured is kind)
+            raise Misuse(f"{' and '.join(columns)} are for a {model}, which needs them")
 
 
 def threshold_argument(preset: Path, no_answer_threshold: float | None) -> dict[str, Any]:

@@ -22,66 +22,52 @@ import itertools
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
-from keras_bert.cli import streams
-from keras_bert.cli.options import (
-    TABLE_OPTIONS,
-    check_choices,
-    choice_options,
-    find_model,
-    import_engine,
-    load_in_precision,
-    output_option,
-    overwrite_option,
-    precision_options,
-    raw_cells_option,
-    skip_bad_option,
-    text_options,
-    threshold_argument,
-    threshold_option,
-)
+from keras_bert.cli import options, streams
 from keras_bert.cli.terminal import Misuse, misuse, one_line
 from keras_bert.data.examples import check_characters, check_row, parse_json_object
 from keras_bert.data.table_formats import TABLES, format_of
 from keras_bert.data.tables import check_columns, text_of, text_rows
 
+ReadRows: TypeAlias = "Callable[[], Iterator[tuple[int, dict[str, Any]]]]"  # rows of a table, with their numbers
+
 
 @click.command(help=str(__doc__).replace("{tables}", TABLES))
-@click.argument("model", callback=find_model)
+@click.argument("model", callback=options.find_model)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
-@text_options
-@choice_options
-@threshold_option
-@skip_bad_option
-@output_option()
-@overwrite_option
-@raw_cells_option
-@precision_options
+@options.column_options
+@options.threshold_option
+@options.skip_bad_option
+@options.output_option()
+@options.overwrite_option
+@options.raw_cells_option
+@options.precision_options
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
-    **options: Any,
+    **settings: Any,
 ) -> None:  # fmt: skip
     if len(text) == 1 and Path(text[0]).is_file():
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
-    input_format = options["format"]
+    input_format = settings["format"]
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
             input_format = format_of(file, input_format)
     output_format = streams.format_of(output, (*streams.ROWS, *streams.WORKBOOKS))
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
-    if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
+    if not isinstance(source, str) and (settings["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
     from keras_bert.formats import Preset
     from keras_bert.tasks.registry import columns_of_texts, is_masked_lm, load_task
 
-    of_choices = [options["question_column"], *options["choice_columns"]] if options["choice_columns"] else None
-    threshold = threshold_argument(model, options["no_answer_threshold"])
+    own_columns = options.own_columns(settings)
+    table_options = {name: settings[name] for name in options.TABLE_OPTIONS}
+    threshold = options.threshold_argument(model, settings["no_answer_threshold"])
     with misuse(OSError):
         masked = next((each for each in text if re.search(r"\[MASK\]|<mask>", each)), None)
         if masked is not None and is_masked_lm(preset := Preset(model)):
@@ -90,23 +76,26 @@ def predict(
                 f"{preset.handle} is not fine-tuned; to predict the mask in {masked!r:.60}, use fill: {command}"
             )
         if isinstance(source, str):
-            names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
-            check_columns(source, names, **_table_options(options))
+            text_columns = (settings["text_column"], settings["text_pair_column"])
+            names = [*own_columns.texts.values()] if own_columns else columns_of_texts(model, *text_columns)
+            check_columns(source, names, **table_options)
     with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
-        import_engine(model)
+        options.import_engine(model)
         from keras_bert.progress import progress_bar, step
 
-        columns = (options["text_column"], options["text_pair_column"])
+        given = {"text": settings["text_column"], "text_pair": settings["text_pair_column"]}
         load = functools.partial(load_task, **threshold)
-        task = load_in_precision(load, model, options["precision"], calibration, *columns)
-        check_choices(task, options["choice_columns"])
-        names = task.text_names
-        columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
-        columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
-        columns = columns if of_choices is None else {name: name for name in of_choices}
+        task = options.load_in_precision(load, model, settings["precision"], calibration, *given.values())
+        options.check_own_columns(task, own_columns)
+        given = own_columns.texts if own_columns else {name: given.get(name) or name for name in task.text_names}
+        columns = {name: str(column) for name, column in given.items()}  # the file's for each text of the model
         count, shapes = None, []
         if isinstance(source, str):
-            count, shapes, chunks = _read_table(source, columns, writer, options)
+            read_rows = functools.partial(
+                text_rows, source, [*columns.values()], skip_bad=settings["skip_bad"], **table_options
+            )
+            count, shapes = _check_rows(read_rows, writer)
+            chunks = _chunks(read_rows)
         else:
             chunks = source.chunks(lambda line: _parse_line(line, columns, input_format == "jsonl"))
         with progress_bar(count, "texts") as bar:
@@ -114,39 +103,29 @@ def predict(
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())
                     with step(bar, len(rows)):
-                        found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts)
+                        found = task.answers((*texts,)) if own_columns else getattr(task, task.VERB)(*texts)
                     answers = [task.kind.fields(each) for each in found]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
                 writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))
 
 
-def _read_table(
-    file: str, columns: dict[str, str], writer: streams.RowWriter, options: dict[str, Any]
-) -> tuple[int, list[dict[str, None]], Iterator[list[dict[str, Any]]]]:
-    """Checks all rows of a table. Returns their number; each set of columns that a row has; and chunks of rows."""
-    read_rows = functools.partial(
-        text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_table_options(options)
-    )
+def _check_rows(read_rows: ReadRows, writer: streams.RowWriter) -> tuple[int, list[dict[str, None]]]:
+    """Checks all rows of a table. Returns their number, and each set of columns that a row has."""
     with misuse(OSError):
         count, shapes = 0, {}
         for count, (_, row) in enumerate(read_rows(), start=1):  # noqa: B007
             shapes[tuple(row)] = dict.fromkeys(row)
             writer.check(row)
-
-    def chunks() -> Iterator[list[dict[str, Any]]]:
-        with warnings.catch_warnings():  # the first reading has shown them
-            warnings.simplefilter("ignore", UserWarning)
-            rows = (row for _, row in read_rows())
-            while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
-                yield chunk
-
-    return count, list(shapes.values()), chunks()
+    return count, list(shapes.values())
 
 
-def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Translates the command's options into arguments of the functions that read tables."""
-    return {name: options[name] for name in TABLE_OPTIONS}
+def _chunks(read_rows: ReadRows) -> Iterator[list[dict[str, Any]]]:
+    with warnings.catch_warnings():  # the first reading has shown them
+        warnings.simplefilter("ignore", UserWarning)
+        rows = (row for _, row in read_rows())
+        while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
+            yield chunk
 
 
 def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
