@@ -4,10 +4,11 @@ import contextlib
 import dataclasses
 import inspect
 
+import click
 import pytest
 
 from keras_bert import recipe, training
-from keras_bert.cli import main
+from keras_bert.cli import main, options
 from keras_bert.config import BertConfig
 from keras_bert.task_table import FINE_TUNING
 from keras_bert.tasks.registry import Job
@@ -69,6 +70,15 @@ def test_a_field_that_a_task_lacks_is_refused(name, task, tmp_path):
     refused = error_names(ValueError, name, *map(repr, tasks_with), f"not {task!r}")
     with contextlib.nullcontext() if task in tasks_with else refused:
         Job(task, tmp_path, None, {name: value, **columns})
+
+
+def test_an_option_that_sets_a_field_to_false_has_hyphens():
+    metadata = {"help": "Keep capitals.", "option": "", "choices": ()}
+    kind = dataclasses.make_dataclass(
+        "Settings", [("keeps_case", bool, dataclasses.field(default=True, metadata=metadata))]
+    )
+    command = options.field_options(kind)(click.Command("train"))
+    assert [each.opts for each in command.params] == [["--no-keeps-case"]]
 
 
 def test_few_texts_per_class_are_learned_from_pairs():

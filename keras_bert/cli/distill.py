@@ -64,7 +64,7 @@ def masked_language_model(**options: Any) -> None:
     Example:
       $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
     """
-    runs.pretrain(**options)
+    runs.pretrain(PretrainingWithTeacher, **options)
 
 
 @distill.command("static")

@@ -243,68 +243,49 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | 
     return chosen
 
 
-# -- The recipe of a training run.
-
-
-def recipe_options(kind: type, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable], Callable]:
-    """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
-    fields = [field for field in dataclasses.fields(kind) if field.name not in without]
-    options = field_options(kind, without, (), **defaults)
-
-    def add_to(command: Callable) -> Callable:
-        @functools.wraps(command)
-        def checked(**options: Any) -> None:
-            with misuse():
-                kind(**{field.name: options[field.name] for field in fields})
-            command(**options)
-
-        return options(checked)
-
-    return add_to
+# -- The fields of a recipe, or of the files of a task.
 
 
 def field_options(
     kind: type, without: Collection[str] = (), only: Collection[str] = (), **defaults: object
 ) -> Callable[[Callable], Callable]:
     """Adds an option for each field of a dataclass of settings, or for some, maybe with other defaults."""
-    names, types = [name for name in only or kind.__dataclass_fields__ if name not in without], types_of(kind)
-    return together(*(_option(kind.__dataclass_fields__[name], types[name], defaults) for name in names))
+    fields, types = kind.__dataclass_fields__, types_of(kind)
+    names = [name for name in only or fields if name not in without]
+    return together(*(_option(fields[name], types[name], defaults.get(name, fields[name].default)) for name in names))
 
 
-def _option(
-    field: dataclasses.Field, field_type: FieldType, defaults: Mapping[str, object]
-) -> Callable[[Callable], Callable]:
-    kind, choices, metavar = field_type.kind, field.metadata["choices"], field.metadata.get("metavar")
-    settings: dict[str, Any] = {"type": click.Choice(choices) if choices else kind, "help": field.metadata["help"]}
-    if metavar:
-        settings["metavar"] = metavar
-    if field.metadata.get("least") is not None:
-        settings["type"] = (click.FloatRange if kind is float else click.IntRange)(field.metadata["least"])
-    if field.default == ():
-        how: dict[str, Any] = {"callback": parse_numbers} if metavar == "N,..." else {"multiple": True}
-        option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"
-        return click.option(option, field.name, metavar=metavar, help=settings["help"], **how)
-    if kind is bool and field.default is True:  # the option sets it to False
-        off: dict[str, Any] = {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off, "help": settings["help"]}
-        return click.option(f"--no-{field.name}", field.name, **off)
+def _option(field: dataclasses.Field, field_type: FieldType, default: object) -> Callable[[Callable], Callable]:
+    kind, metadata = field_type.kind, field.metadata
+    choices, metavar, least = metadata["choices"], metadata.get("metavar") or None, metadata.get("least")
+    names = [metadata["option"] or field.name]
+    settings: dict[str, Any] = {"help": metadata["help"]}
     if kind is bool:
-        settings = {"is_flag": True, "help": field.metadata["help"]}
-    elif kind is Mapping:
-        help = f"{settings['help']}  [may be repeated]"
-        metavar = "|".join(["LABEL=NUMBER", *choices])
-        parse = functools.partial(_parse_weights, choices)
-        settings = {"multiple": True, "callback": parse, "metavar": metavar, "help": help}
-    default = defaults.get(field.name, field.default)
-    if default is dataclasses.MISSING:
-        settings["required"] = True
-    elif default is not None and kind is not bool:
-        settings |= {"default": default, "show_default": True}
-    names = [field.name] if not field.metadata["option"] else [field.metadata["option"], field.name]
-    options = [f"--{name.replace('_', '-')}" for name in names]
-    if kind is bool and field_type.may_be_none:  # --few-shot, --no-few-shot, or neither
-        settings = {"default": None, "help": field.metadata["help"]}
-        options = [f"{option}/--no-{option.removeprefix('--')}" for option in options]
-    return click.option(*options, field.name, **settings)
+        if field.default is True:  # the option sets it to False
+            names = [f"no_{name}" for name in names]
+            settings |= {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off}
+        elif field_type.may_be_none:  # --few-shot, --no-few-shot, or neither
+            names = [f"{name}/--no_{name}" for name in names]
+            settings["default"] = None
+        else:
+            settings["is_flag"] = True
+    elif field.default == ():
+        settings |= {"callback": parse_numbers} if metavar == "N,..." else {"multiple": True}
+        settings["metavar"] = metavar
+    else:
+        names = list(dict.fromkeys([*names, field.name]))
+        settings |= {"type": click.Choice(choices) if choices else kind, "metavar": metavar}
+        if least is not None:
+            settings["type"] = (click.FloatRange if kind is float else click.IntRange)(least)
+        if kind is Mapping:
+            settings["help"] += "  [may be repeated]"
+            settings |= {"type": None, "multiple": True, "metavar": "|".join(["LABEL=NUMBER", *choices])}
+            settings["callback"] = functools.partial(_parse_weights, choices)
+        if default is dataclasses.MISSING:
+            settings["required"] = True
+        elif default is not None:
+            settings |= {"default": default, "show_default": True}
+    return click.option(*(f"--{name}".replace("_", "-") for name in names), field.name, **settings)
 
 
 def _parse_weights(

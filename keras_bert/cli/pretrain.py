@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from keras_bert.cli import runs
-from keras_bert.cli.options import find_preset, recipe_options, together
+from keras_bert.cli.options import field_options, find_preset, together
 from keras_bert.cli.terminal import Misuse
 from keras_bert.recipe import PretrainingRecipe, RowsRecipe, SecondPhase
 
@@ -20,7 +20,7 @@ def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callabl
         click.option(
             *("--eval", "--validation", "validation"), metavar="FILE", help="Validation text: a file or a directory."
         ),
-        runs.options(recipe_options(kind), recipe_options(RowsRecipe, **defaults), recipe_options(SecondPhase)),
+        runs.options(field_options(kind), field_options(RowsRecipe, **defaults), field_options(SecondPhase)),
     )
 
 
@@ -51,4 +51,4 @@ def pretrain(**options: Any) -> None:
         raise Misuse("give --size, for new weights, or --preset, to train a model further; exactly one of them")
     if (options["size"] is None) != (options["vocab"] is None):
         raise Misuse("--vocab is for --size, which needs it; a --preset keeps its vocabulary")
-    runs.pretrain(**options)
+    runs.pretrain(PretrainingRecipe, **options)

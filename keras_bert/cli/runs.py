@@ -15,6 +15,7 @@ from keras_bert.choices import STRATEGIES
 from keras_bert.cli import terminal
 from keras_bert.cli.options import check_prompts, field_options, together
 from keras_bert.data.table_formats import check_lines, text_files
+from keras_bert.recipe import PretrainingRecipe, RowsRecipe, SecondPhase
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -68,12 +69,14 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
     _run("fine_tuning_run", "fine_tune_job", job, **run)
 
 
-def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
-    """Pre-trains a model. Checks the files before it imports TensorFlow."""
+def pretrain(recipe: type[PretrainingRecipe], corpus: tuple[str, ...], **options: Any) -> None:
+    """Pre-trains a model. Checks options and files before it imports TensorFlow."""
     from keras_bert.sizes import published_size
 
     vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
     with terminal.misuse(OSError):
+        for kind in (recipe, RowsRecipe, SecondPhase):
+            kind(**{name: options[name] for name in kind.__dataclass_fields__})
         for path in filter(None, (*corpus, validation)):
             text_files(Path(path))
         if vocab is not None:
