@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Runtime(NamedTuple):
     """A runtime to export to, and to load from."""
 
-    name: str  # of its command, and of its file in `keras_bert/runtimes/`, which has `convert`, `open` and `export_...`
+    name: str  # of its command, and of its file in `keras_bert/runtimes/`, which has `convert` and `open`
     title: str  # in messages
     package: str  # what runs it, on PyPI; the name of its module, too, with underscores
     users: str  # programs that run it, as the command's help says
@@ -52,10 +52,9 @@ class Runtime(NamedTuple):
         importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, **below_float32)
 
     def export(self, *arguments: Any, **settings: Any) -> list[Any]:
-        """Exports a model, as the runtime's function `export_...` says."""
-        return getattr(importlib.import_module(f"keras_bert.runtimes.{self.name}"), f"export_{self.name}")(
-            *arguments, **settings
-        )
+        """Exports a model, as its function `keras_bert.runtimes.export_...` says."""
+        export = getattr(importlib.import_module("keras_bert.runtimes"), f"export_{self.name}")
+        return export(*arguments, **settings)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
         """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""

@@ -24,12 +24,19 @@ _TOKEN_LOGITS = HEADS["spans"].logits  # outputs `[batch, seq_length]`; others f
 
 
 class Difference(NamedTuple):
-    """The difference between an output of a runtime and Keras's output, at tokens only, not at padding."""
+    """The difference between an output of a runtime and Keras's output, at tokens only, not at padding.
 
-    output: str  # its name
-    largest: float  # the largest absolute difference
-    cosine: float  # of the two outputs, each flattened to one vector
-    scale: float  # the largest absolute value of Keras's output
+    Attributes:
+        output: the name of the output.
+        largest: the largest absolute difference.
+        cosine: the cosine of the two outputs, each flattened to one vector.
+        scale: the largest absolute value of Keras's output.
+    """
+
+    output: str
+    largest: float
+    cosine: float
+    scale: float
 
     def __str__(self) -> str:
         return f"{self.output}: at most {self.largest:.1e} from Keras's, cosine {self.cosine:.6f}"

@@ -235,7 +235,7 @@ def write(
 ) -> list[Difference]:
     """Writes a directory for a runtime; see `export_onnx`. Rows have any length, or the given one."""
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
-    _check(runtime, model, precision)
+    _check(runtime, model, precision, length)
     tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
@@ -245,7 +245,7 @@ def write(
         head = unfinished / runtime.head if runtime.head and isinstance(model, BertTask) and model.head_shapes else None
         if head:
             runtime.convert(HeadModel(model, runtime), head, "float32")
-        _write_settings(model, preprocessor, tokenizer_json, unfinished)
+        _write_settings(packed, tokenizer_json, unfinished)
         files.write_texts(unfinished, {"README.md": _format_readme(runtime, packed)})
         try:
             run = runtime.open(path)
@@ -261,9 +261,13 @@ def write(
     return differences
 
 
-def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
+def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str, length: int | None) -> None:
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
+    encoder = encoder_of(model)
+    positions = encoder.config.max_positions
+    if length is not None and not 3 <= length <= positions:
+        raise ValueError(f"sequence_length is {length}; expected 3 to {positions}, the model's positions")
     if precision not in runtime.precisions:
         known = f"precision is {precision!r}; expected {either(runtime.precisions)}"
         raise ValueError(runtime.refused.get(precision, known))
@@ -279,7 +283,6 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
                 f"label {label!r} has a line end, such as a line feed or U+2028, but {LABELS} has one label per "
                 "line; rename it, for instance in id2label of the model's config.json"
             )
-    encoder = encoder_of(model)
     if encoder.inference is not None or encoder.compute_dtype != "float32":
         raise ValueError(
             "the model is in low precision; load it in float32, and pass the precision to the export instead"
@@ -287,13 +290,9 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     model.serve_packed(dict.fromkeys(NAMES, np.zeros([1, 3], "int32")))  # refuses tasks without outputs
 
 
-def _write_settings(
-    model: BertTask | BertEncoder,
-    preprocessor: BertPreprocessor | None,
-    tokenizer_json: dict[str, Any] | None,
-    directory: Path,
-) -> None:
+def _write_settings(packed: PackedModel, tokenizer_json: dict[str, Any] | None, directory: Path) -> None:
     """Writes the tokenizer's files, the configuration, the labels, and the task's own files."""
+    model, preprocessor = packed.model, packed.preprocessor
     if preprocessor is not None:
         preprocessor.save_preset(directory, overwrite=True)
         files.write_texts(directory, {ALL_IN_ONE: files.to_json(tokenizer_json)})

@@ -6,59 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.engines.runtime import Run
-from keras_bert.extras import needing_tensorflow_text
-from keras_bert.runtime_table import RUNTIMES
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from keras_bert.encoder import BertEncoder
-    from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
-    from keras_bert.tasks.base.task import BertTask
-    from keras_bert.text import BertPreprocessor
-
-
-def export_litert(
-    model: BertTask | BertEncoder,
-    directory: str | Path,
-    precision: str = "float32",
-    overwrite: bool = False,
-    preprocessor: BertPreprocessor | None = None,
-    sequence_length: int | None = None,
-) -> list[Difference]:
-    """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, with its tokenizer and a README.
-
-    The model has only LiteRT's own operations, and needs no Flex delegate. The inputs are int32 under TF Hub's names.
-    The outputs are the float32 outputs of the model's `serve_packed`. Logits are left out if there are probabilities,
-    and hidden states if there are vectors. The other files are those of `export_onnx`.
-
-    If the model has a WordPiece vocabulary and segments, the file includes metadata, vocabulary and labels for
-    MediaPipe's TextClassifier and TextEmbedder. For these, use an uncased model and a fixed `sequence_length`: they
-    lower-case texts and read rows of one length.
-
-    Args:
-        model, directory, precision, overwrite, preprocessor: see `export_onnx`, also for errors.
-        sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
-            By default, the inputs are `[batch, seq_length]` of any size.
-
-    Returns:
-        The difference of each output from Keras's output, on a few sentences.
-
-    Example:
-        >>> import tempfile
-        >>> from keras_bert import BertSentenceEncoder
-        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
-        >>> [each.output for each in export_litert(model, tempfile.mkdtemp(), sequence_length=64)]
-        ['embedding']
-    """
-    with needing_tensorflow_text("export_litert"):
-        from keras_bert.runtimes.export import encoder_of, write
-    if sequence_length is not None:
-        positions = encoder_of(model).config.max_positions
-        if not 3 <= sequence_length <= positions:
-            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
-    return write(RUNTIMES["litert"], model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
 def convert(packed: PackedModel, path: Path, float16: bool = False, int8: bool = False) -> None:

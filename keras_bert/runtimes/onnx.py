@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.engines.runtime import Inputs, Run, opening
-from keras_bert.extras import import_extra, needing_tensorflow_text
+from keras_bert.extras import import_extra
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.tensors import TRANSFORMERS_OUTPUTS
 
@@ -16,62 +16,12 @@ if TYPE_CHECKING:
     import onnx
     import tf2onnx
 
-    from keras_bert.encoder import BertEncoder
-    from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import HeadModel, PackedModel
-    from keras_bert.tasks.base.task import BertTask
-    from keras_bert.text import BertPreprocessor
 
 _OPSET = 18
 # How long a thread without work waits in a loop before it sleeps. ONNX Runtime's default, about a millisecond, takes
 # cores from the rest of a busy machine.
 _SPIN = ("session.intra_op.spin_duration_us", "20")
-
-
-def export_onnx(
-    model: BertTask | BertEncoder,
-    directory: str | Path,
-    precision: str = "float32",
-    overwrite: bool = False,
-    preprocessor: BertPreprocessor | None = None,
-) -> list[Difference]:
-    """Writes `directory/onnx/model.onnx` for ONNX Runtime, with its tokenizer and a README.
-
-    Use it to serve a model without TensorFlow, or with transformers.js. The directory also holds `tokenizer.json`, the
-    tokenizer's other files, `config.json`, `labels.txt`, and a `README.md` with a program that runs the model.
-    sentence-transformers (`backend="onnx"`), optimum and transformers.js find the files by their names.
-
-    The inputs are int64 `[batch, seq_length]`, of any size, under the names of transformers: `input_ids`,
-    `attention_mask` and, in families with segments, `token_type_ids`. The outputs are the float32 outputs of the
-    model's `serve_packed`. `sequence_output` also has the name `last_hidden_state`, and `pooled_output` the name
-    `pooler_output`.
-
-    Args:
-        model: a task, or an encoder.
-        directory: a new directory.
-        precision: of the stored weights: "float32"; "float16", half the size, here for GPUs; or "int8", a quarter.
-        overwrite: whether to replace an earlier export.
-        preprocessor: the preprocessor of an encoder, for the tokenizer's files; a task has its own.
-
-    Returns:
-        The difference of each output from Keras's output, on a few sentences; empty if onnxruntime is not installed.
-
-    Raises:
-        FileExistsError: `directory` exists, and `overwrite` is False or the directory is not an earlier export.
-        ImportError: the extra `runtimes` is not installed.
-        TypeError: `model` is neither a task nor an encoder.
-        ValueError: an argument is not supported, or the outputs differ from Keras's by more than the precision allows.
-
-    Example:
-        >>> import tempfile
-        >>> from keras_bert import BertSentenceEncoder
-        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
-        >>> [each.output for each in export_onnx(model, tempfile.mkdtemp())]  # doctest: +SKIP
-        ['embedding', 'sequence_output']
-    """
-    with needing_tensorflow_text("export_onnx"):
-        from keras_bert.runtimes.export import write
-    return write(RUNTIMES["onnx"], model, directory, precision, overwrite, preprocessor)
 
 
 def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, int8: bool = False) -> None:

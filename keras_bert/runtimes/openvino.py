@@ -11,43 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert.engines.runtime import Inputs, Run, opening
-from keras_bert.extras import import_extra, needing_tensorflow_text
+from keras_bert.extras import import_extra
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.tensors import TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from keras_bert.encoder import BertEncoder
-    from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import HeadModel, PackedModel
-    from keras_bert.tasks.base.task import BertTask
-    from keras_bert.text import BertPreprocessor
-
-
-def export_openvino(
-    model: BertTask | BertEncoder,
-    directory: str | Path,
-    precision: str = "float32",
-    overwrite: bool = False,
-    preprocessor: BertPreprocessor | None = None,
-) -> list[Difference]:
-    """Writes `directory/openvino/openvino_model.xml` and `.bin` for OpenVINO, with the tokenizer and a README.
-
-    Use it to serve a model on Intel's processors. Inputs, outputs and the other files are those of `export_onnx`, and
-    sentence-transformers (`backend="openvino"`) and optimum find them by their names. On processors that support
-    bfloat16, OpenVINO computes any export in it, unless the model is compiled with
-    `{"INFERENCE_PRECISION_HINT": "f32"}`.
-
-    Args:
-        model, directory, precision, overwrite, preprocessor: see `export_onnx`, also for errors.
-
-    Returns:
-        The difference of each output from Keras's output, on a few sentences, computed in float32.
-    """
-    with needing_tensorflow_text("export_openvino"):
-        from keras_bert.runtimes.export import write
-    return write(RUNTIMES["openvino"], model, directory, precision, overwrite, preprocessor)
 
 
 def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, int8: bool = False) -> None:
