@@ -58,6 +58,8 @@ _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 )
 _Term = tuple[str | bytes, filters.Meaning, str]  # column, value, text
+Encode = Callable[[list[str]], tuple[Iterable[np.ndarray], int]]  # to an array of each, and how many were truncated
+Found = Iterable[tuple[np.ndarray, np.ndarray]]  # of each query: the highest similarities, falling, and rows' numbers
 _DIGESTED = (  # what the digest is of, in this order
     _SETTINGS,
     "SELECT id, key, vector, words FROM rows ORDER BY id",
@@ -171,12 +173,7 @@ class Database:
 
     # -- Vectors, by the keys of their texts.
 
-    def encode(
-        self,
-        texts: Mapping[bytes, str],
-        encode: Callable[[list[str]], tuple[Iterable[np.ndarray], int]],
-        progress: bool | None = None,
-    ) -> dict[str, int]:
+    def encode(self, texts: Mapping[bytes, str], encode: Encode, progress: bool | None = None) -> dict[str, int]:
         """Adds vectors, float32 or float16, of texts that have none yet; counts those `encoded` and `truncated`."""
         present = self.vector_ids()
         new_keys = [key for key in texts if key not in present]

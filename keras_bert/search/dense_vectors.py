@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from keras_bert import precisions
 from keras_bert.search import neighbours
-from keras_bert.search.database import Database, Settings
+from keras_bert.search.database import Database, Encode, Found, Settings
 from keras_bert.search.neighbours import Neighbours, make_neighbours
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def find_prompt(model: SentenceEncoder, role: str) -> str | None:
     return next((name for name in _PROMPTS[role] if name in model.prompts), None)
 
 
-def encoder_of(model: SentenceEncoder, role: str, batch_tokens: int) -> Callable[[list[str]], tuple[np.ndarray, int]]:
+def encoder_of(model: SentenceEncoder, role: str, batch_tokens: int) -> Encode:
     """Makes a function that encodes texts, and counts the truncated ones. Raises ValueError if a batch has no token."""
     encode = functools.partial(model.encode_counted, batch_tokens=batch_tokens, prompt=find_prompt(model, role))
     encode([])  # raises
@@ -58,7 +57,7 @@ class DenseVectors:
         return model.vector_size
 
     @staticmethod
-    def documents(model: SentenceEncoder, batch_tokens: int) -> Callable[[list[str]], tuple[np.ndarray, int]]:
+    def documents(model: SentenceEncoder, batch_tokens: int) -> Encode:
         return encoder_of(model, "document", batch_tokens)
 
     @staticmethod
@@ -81,9 +80,7 @@ class DenseVectors:
                 found = Neighbours.open(directory, settings) or found
         return cls(found)
 
-    def nearest(
-        self, index: Database, queries: np.ndarray, count: int, among: np.ndarray | None
-    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, index: Database, queries: np.ndarray, count: int, among: np.ndarray | None) -> Found:
         return zip(*self._neighbours.nearest(queries, count, among), strict=True)
 
     def products(self, index: Database, query: np.ndarray, numbers: list[int]) -> np.ndarray:

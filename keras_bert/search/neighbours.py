@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -147,8 +147,15 @@ def make_neighbours(index: Database, settings: Settings, base: Neighbours | None
     """Makes the neighbours of all rows; adds to `base`, those of the first rows, where that gives the same."""
 
     def extremes(first: int) -> np.ndarray | None:
-        some = index.vectors_of_rows(settings.width, first)
-        return None if settings.stored == "float32" else _compute_extremes(some, settings.width)
+        """Computes the lowest and the highest value of each coordinate, float32 `[2, width]`; None: none is needed."""
+        if settings.stored == "float32":
+            return None
+        lowest = np.full(settings.width, np.inf, np.float32)
+        highest = -lowest
+        for vectors in index.vectors_of_rows(settings.width, first):
+            np.minimum(lowest, vectors.min(axis=0), out=lowest)
+            np.maximum(highest, vectors.max(axis=0), out=highest)
+        return np.stack([lowest, highest])
 
     by_signs = settings.stored == "binary"
     has_graph = len(index) > EXACT_UP_TO and not by_signs
@@ -172,17 +179,8 @@ def import_faiss() -> ModuleType:
     return import_extra("faiss", "faiss-cpu", "search")
 
 
-def _compute_extremes(blocks: Iterable[np.ndarray], width: int) -> np.ndarray:
-    """Computes the lowest and the highest value of each coordinate, float32 `[2, width]`."""
-    extremes = np.stack([np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)])
-    for vectors in blocks:
-        np.minimum(extremes[0], vectors.min(axis=0), out=extremes[0])
-        np.maximum(extremes[1], vectors.max(axis=0), out=extremes[1])
-    return extremes
-
-
 def _compute_checksum(file: BinaryIO) -> int:
-    """Computes the CRC-32 of a file, up to its end, at one or two gigabytes per second."""
+    """Computes the CRC-32 of a file, from its position to its end."""
     checksum = 0
     while part := file.read(_READ_BYTES):
         checksum = zlib.crc32(part, checksum)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from keras_bert.answers.vector_metrics import best_indices
-from keras_bert.search.database import WEIGHT, Database, Settings, damaged_error
+from keras_bert.search.database import WEIGHT, Database, Encode, Found, Settings, damaged_error
 
 if TYPE_CHECKING:
     from keras_bert.answers.tokens import SparseEncoder
@@ -42,7 +41,7 @@ class Postings:
         return model.preprocessor.tokenizer.vocabulary_size
 
     @staticmethod
-    def documents(model: SparseEncoder, batch_tokens: int) -> Callable[[list[str]], tuple[list[np.ndarray], int]]:
+    def documents(model: SparseEncoder, batch_tokens: int) -> Encode:
         encode = functools.partial(model.encode_counted, batch_tokens=batch_tokens)
         encode([])  # raises
         return encode
@@ -73,9 +72,7 @@ class Postings:
     def open(cls, index: Database, settings: Settings, ids: np.ndarray) -> Postings:
         return cls(ids)
 
-    def nearest(
-        self, index: Database, queries: list[np.ndarray], count: int, among: np.ndarray | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, index: Database, queries: list[np.ndarray], count: int, among: np.ndarray | None) -> Found:
         for query in queries:
             products = self._products(index, query)
             found = np.flatnonzero(products) if among is None else among[products[among] != 0]

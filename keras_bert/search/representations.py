@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert.engines.loading import task_of
 from keras_bert.formats import Preset
 from keras_bert.search import database
-from keras_bert.search.database import Database, Settings
+from keras_bert.search.database import Database, Encode, Found, Settings
 from keras_bert.search.dense_vectors import DenseVectors
 from keras_bert.search.postings import Postings
 from keras_bert.search.token_vectors import TokenVectors
@@ -43,7 +43,7 @@ class Representation(Protocol):
         ...
 
     @staticmethod
-    def documents(model: Any, batch_tokens: int) -> Callable[[list[str]], tuple[Iterable[np.ndarray], int]]:
+    def documents(model: Any, batch_tokens: int) -> Encode:
         """Makes a function that computes the array of each text, and counts the truncated texts."""
         ...
 
@@ -64,10 +64,8 @@ class Representation(Protocol):
         """Opens what `update` wrote; `ids` are those of the rows."""
         ...
 
-    def nearest(
-        self, index: Database, queries: Any, count: int, among: np.ndarray | None
-    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """Finds the highest similarities to each query, falling, and their rows' numbers; compares each of `among`."""
+    def nearest(self, index: Database, queries: Any, count: int, among: np.ndarray | None) -> Found:
+        """Finds the rows that are most similar to each query, -1 for none; compares each of `among`."""
         ...
 
     def products(self, index: Database, query: Any, numbers: list[int]) -> np.ndarray:

@@ -51,7 +51,7 @@ class TextIndex:
     Raises:
         FileNotFoundError: there is no index, or its model is missing.
         ValueError: the index is damaged, or `preset` is another model.
-        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+        ImportError: Faiss is not installed, see `build_index`.
 
     Example:
         >>> import tempfile
@@ -123,22 +123,21 @@ class TextIndex:
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
             where: a filter, by column: `{"language": "en", "year": {">=": 2025}, "id": [7, 8]}` finds only rows with
                 this language, a year from 2025 on, and one of these ids. A list (or range, set, array) holds
-                alternatives; a range has `>=`, `>`, `<=` and `<`, and compares numbers with numbers, dates with dates,
-                and texts with texts. A number, a date, True or False is like its text: 7 is 7.0, "7" and "7e0". Dates
-                and times without a zone are UTC. The rows that remain are compared one by one, so use filters that
-                leave up to some 100,000 rows.
+                alternatives; a range compares numbers with numbers, dates with dates, and texts with texts, by `>=`,
+                `>`, `<=` and `<`. A number, a date, True or False is like its text: 7 is 7.0, "7" and "7e0". Dates and
+                times without a zone are UTC. A filter should leave up to some 100,000 rows, as each is compared.
             hybrid: also find texts with words of the query, such as names and numbers of parts (BM25). Texts
                 that either ranking puts first come first: the order is by the sum of 1 / (60 + rank).
 
         Returns:
             A list of dicts, the best text first. Each has `similarity`, the model's similarity of query and text
             (cosine or dot product); `text`; `row`, the whole row of the corpus by column; and with a reranker, its
-            `score`, which then determines the order. For many queries, a list of such lists.
+            `score`, which determines the order. For many queries, a list of such lists.
 
         Raises:
             TypeError: a query is not a str, or `where` not a dict.
             ValueError: `top_k` is less than 1, a query is blank, no row has a column of `where`, or a range has limits
-                of another kind than the cells, such as 2025 for dates.
+                of another kind than the cells.
 
         Warns:
             UserWarning: the number of queries that were truncated to the model's maximum length.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_bert.answers.token_vectors import max_similarities
 from keras_bert.search import database, neighbours
-from keras_bert.search.database import Database, Settings
+from keras_bert.search.database import Database, Encode, Found, Settings
 from keras_bert.search.dense_vectors import DenseVectors
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TokenVectors:
         return model.vector_size
 
     @staticmethod
-    def documents(model: MultiVectorEncoder, batch_tokens: int) -> Callable[[list[str]], tuple[list[np.ndarray], int]]:
+    def documents(model: MultiVectorEncoder, batch_tokens: int) -> Encode:
         def encode(texts: list[str]) -> tuple[list[np.ndarray], int]:
             vectors, truncated = model.encode_counted(texts, batch_tokens)
             if any(np.abs(each).max(initial=0) > np.finfo(np.float16).max for each in vectors):
@@ -75,9 +75,7 @@ class TokenVectors:
         is_exact = len(ids) <= EXACT_UP_TO
         return cls(settings, ids, None if is_exact else DenseVectors.open(_Means(index), settings, ids))
 
-    def nearest(
-        self, index: Database, queries: list[np.ndarray], count: int, among: np.ndarray | None
-    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, index: Database, queries: list[np.ndarray], count: int, among: np.ndarray | None) -> Found:
         numbers = np.arange(len(self)) if among is None else among
         if self._means is None or len(numbers) <= EXACT_UP_TO:
             chosen = [numbers] * len(queries)
