@@ -40,8 +40,6 @@ def load(preset: str | Path, **settings: Any) -> str:
     """Loads a preset, see `BertSentenceEncoder.from_preset`, replacing any other, and returns its digest."""
     from keras_bert.tasks.registry import load_as
 
-    if (precision := settings.pop("precision", "float32")) != "float32":
-        settings["precision"] = precision
     model = load_as("BertSentenceEncoder", preset, **settings)
     digest = compute_digest(model)
     _loaded.clear()
@@ -150,7 +148,7 @@ def embed_files(
         check_is_file(path)
     copies = [choose_copy(path, text_column, skip_bad, format) for path in sources]
     names = names_of_copies(sources, directory, format)
-    settings = {"precision": precision, "default_prompt": prompt}
+    settings = {"default_prompt": prompt, **({} if precision == "float32" else {"precision": precision})}
     digest = load(preset, **settings)
     model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
     notes = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}

@@ -218,18 +218,12 @@ class Models:
             await versions.close()
 
 
-def _open(path: Path, name: str) -> Model:
-    if is_saved_model(path):
-        from keras_bert.server import saved_model  # imports TensorFlow, which exports do without
-
-        return saved_model.SavedModel(path, name)
-    from keras_bert.server import exported
-
-    return exported.Export(path, name)
-
-
 def _load_and_warm_up(path: Path, name: str, number: int) -> Model:
-    model = _open(path, name)
+    if is_saved_model(path):
+        from keras_bert.server.saved_model import SavedModel as Kind  # imports TensorFlow, which exports do without
+    else:
+        from keras_bert.server.exported import Export as Kind
+    model = Kind(path, name)
     try:
         count = model.warm_up()
         model.measure()
