@@ -47,9 +47,7 @@ def read_beir(directory: str | Path, split: str = "test") -> RetrievalData:
         The documents; the queries that have judgements; and the judgements, as grades of 0 or more.
 
     Raises:
-        FileNotFoundError: a part is missing.
-        ValueError: a row lacks a column or a text, an id is there twice, a grade is not a whole number, or a judgement
-            names a query that is not there.
+        FileNotFoundError, ValueError: a part is missing, or a row of it is bad.
 
     Warns:
         UserWarning: the number of judged documents that are not in the corpus: no search finds them.

@@ -28,9 +28,9 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
         skip_bad: leave out bad questions, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
-            it has no text, no unique id or no context; if it has no answers and is not impossible; or if an answer is
-            not at its `answer_start`, in characters (code points).
+        ValueError: as every reader (see `keras_bert.data`). A question is bad if it has no text, no unique id or no
+            context; if it has no answers and is not impossible; or if an answer is not at its `answer_start`, in
+            characters (code points).
 
     Example:
         >>> import json, pathlib, tempfile
@@ -57,7 +57,8 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
         try:
             if "fault" in question:
                 raise ValueError(question["fault"])
-            question_id = _read_id(question)
+            given = question.get("id")
+            question_id = str(given) if type(given) is int else _read_field(question, "id")
             if question_id in examples:
                 raise ValueError("its id is not unique")
             text = _read_field(question, "question")
@@ -127,12 +128,6 @@ def _list_answers(question: Mapping[str, object]) -> object:
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         return answers
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-
-
-def _read_id(question: Mapping[str, object]) -> str:
-    """Reads the id of a question, which may be a whole number, as a str."""
-    question_id = question.get("id")
-    return str(question_id) if type(question_id) is int else _read_field(question, "id")
 
 
 def _read_field(question: Mapping[str, object], name: str) -> str:

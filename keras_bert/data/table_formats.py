@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from keras_bert.counted import either, listed
 from keras_bert.data.examples import parse_json_object
 from keras_bert.data.file_kinds import NO_DATA, Look
-from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
 from keras_bert.files import MOST_BYTES, check_is_file, check_regular, open_bytes, raise_if_not_of_content, read_lines
 
@@ -41,14 +40,6 @@ C = TypeVar("C", bound=list[str] | str)
 
 class Unstored(str):
     """The empty cell of a formula whose value the workbook does not hold, as it was never computed."""
-
-
-def check_is_stored(cell: object, column: str | int) -> None:
-    """Raises ValueError if a cell is a formula without its value."""
-    if isinstance(cell, Unstored):
-        raise ValueError(
-            f"{column} is a formula without a stored value: open the workbook in Excel or LibreOffice, and save it"
-        )
 
 
 # -- CSV, quoted as in RFC 4180, and TSV, where a quote is like any other character.
@@ -158,6 +149,8 @@ def _read_sheet(
     path: str | Path, sheet: str | None = None, names_others: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a sheet, by default the first, as texts, as in a CSV file."""
+    from keras_bert.data.workbook_process import read_workbook  # it imports much
+
     rows, width = read_workbook(path, sheet), 0
     with closing(rows):
         first, *others = next(rows)

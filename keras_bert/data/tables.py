@@ -10,22 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert.counted import counted, did_you_mean, listed
+from keras_bert.data import table_formats
 from keras_bert.data.examples import Problems, check_row, check_text
-from keras_bert.data.table_formats import (
-    FORMATS,
-    SAMPLED_ROWS,
-    Row,
-    check_is_stored,
-    check_unique,
-    drop_last_blanks,
-    format_of,
-    known_format,
-    number_lines,
-    recognise_delimiter,
-)
+from keras_bert.data.table_formats import Row
 from keras_bert.files import check_is_file
 
 Column: TypeAlias = str | int  # by name, or by number from 1, also as a str of digits
@@ -44,8 +34,8 @@ class Table:
         delimiter: str | None = None,
         sheet: str | None = None,
     ) -> None:
-        self.path, self.format = path, known_format(path, format)
-        self._format = FORMATS[self.format]
+        self.path, self.format = path, table_formats.known_format(path, format)
+        self._format = table_formats.FORMATS[self.format]
         if delimiter is not None and self._format.delimiter != "":
             raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; only a CSV takes a delimiter")
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -58,7 +48,7 @@ class Table:
         # How to read a CSV: its delimiter, and the lines before the table; a workbook: a sheet, and whether to warn.
         self._how: tuple[str | int | None, ...] = (sheet, sheet is None) if self._format.has_sheets else ()
         if self._format.delimiter == "":
-            self._how = (delimiter, 0) if delimiter else recognise_delimiter(path, header)
+            self._how = (delimiter, 0) if delimiter else table_formats.recognise_delimiter(path, header)
             self.delimiter = str(self._how[0])
         self.names: list[str] | None = None  # of the columns; for JSON lines, the rows have them
         if self._format.names:
@@ -72,7 +62,7 @@ class Table:
         return ValueError(f"{self.path} {'has a header line and no rows' if has_only_header else 'is empty'}")
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        return self._check_rows(drop_last_blanks(self._read())) if self.has_cells else self._read()
+        return self._check_rows(table_formats.drop_last_blanks(self._read())) if self.has_cells else self._read()
 
     def _read(self) -> Iterator[tuple[int, Any]]:
         how, self._how = self._how, self._how[:1] if self._format.has_sheets else self._how  # warns once
@@ -81,7 +71,7 @@ class Table:
     def _read_names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
         number, cells = first or (1, [])
         if isinstance(cells, str) or not "".join(cells).strip():
-            if not any(True for _ in drop_last_blanks(self._read())):
+            if not any(True for _ in table_formats.drop_last_blanks(self._read())):
                 raise self.empty_error()
             what = cells if isinstance(cells, str) else "blank"
             raise ValueError(f"{self.path}: {self.unit} {number}, which should name the columns, is {what}")
@@ -146,16 +136,9 @@ class TableRows:
         return [None if column is None else self.find(column) for column in columns]
 
 
-def read_rows(
-    path: str | Path,
-    format: str | None = None,
-    header: bool = True,
-    delimiter: str | None = None,
-    first: int | None = None,
-    sheet: str | None = None,
-) -> TableRows:
-    """Reads a table into memory, or its `first` rows. Arguments and errors are those of `read_table`."""
-    table = Table(path, format, header, delimiter, sheet)
+def read_rows(path: str | Path, format: str | None = None, first: int | None = None, **how: Any) -> TableRows:
+    """Reads a table into memory, or its `first` rows; `how` are other arguments of `Table`."""
+    table = Table(path, format, **how)
     rows, names = list(itertools.islice(table, first)), table.names
     if not rows:
         raise table.empty_error()
@@ -167,24 +150,31 @@ def read_rows(
     return TableRows(table, None, width, [(number, _check_width(cells, width)) for number, cells in rows])
 
 
-def check_columns(path: str | Path, columns: Iterable[Column | None], **settings: Any) -> None:
+def check_columns(path: str | Path, columns: Iterable[Column | None], **how: Any) -> None:
     """Checks that a table has columns (None is ignored). Reads the first rows, and more only if these lack a column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reading itself warns
         with contextlib.suppress(ValueError):
-            read_rows(path, first=_FIRST_ROWS, **settings).find_all(columns)
+            read_rows(path, first=_FIRST_ROWS, **how).find_all(columns)
             return
-    read_rows(path, **settings).find_all(columns)
+    read_rows(path, **how).find_all(columns)
 
 
-def read_cell(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> object:
-    """Reads the cell of a row at the key that `TableRows.find` returned for a column."""
+def read_cell(row: Any, key: Column | None, column: Column) -> object:
+    """Reads the cell of a row, a list or a dict, at the key that `TableRows.find` returned for a column."""
     if isinstance(row, dict) and key not in row:
         raise ValueError(f"no {column}")
-    cell = cast("dict[Column | None, object]", row)[key]  # or of a list, by index
+    return check_cell(row[key], column)
+
+
+def check_cell(cell: object, column: Column) -> object:
+    """Returns a cell. Raises ValueError for what Python cannot hold, and for a formula without its value."""
     if isinstance(cell, ValueError):
         raise cell
-    check_is_stored(cell, column)
+    if isinstance(cell, table_formats.Unstored):
+        raise ValueError(
+            f"{column} is a formula without a stored value: open the workbook in Excel or LibreOffice, and save it"
+        )
     return cell
 
 
@@ -237,28 +227,20 @@ class CorpusRow(NamedTuple):
 
 
 def text_rows(
-    path: str | Path,
-    columns: Sequence[str],
-    *,
-    format: str | None = None,
-    header: bool = True,
-    delimiter: str | None = None,
-    sheet: str | None = None,
-    skip_bad: bool = False,
-    may_be_empty: bool = False,
+    path: str | Path, columns: Sequence[str], *, skip_bad: bool = False, may_be_empty: bool = False, **how: Any
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields each row's number and cells by column, with texts in `columns`; bad rows raise, or warn, at the end."""
-    table = Table(path, format, header, delimiter, sheet)
+    table = Table(path, **how)
     names = table.names
     if names is None and table.has_cells:
-        width = _count_usual_cells(row for _, row in itertools.islice(table, SAMPLED_ROWS))
+        width = _count_usual_cells(row for _, row in itertools.islice(table, table_formats.SAMPLED_ROWS))
         names = [str(number) for number in range(1, 1 + width)]
-    names = check_unique(path, names or [])  # JSON lines have none
+    names = table_formats.check_unique(path, names or [])  # JSON lines have none
     for column in columns if names else ():
         if column not in names:
             raise missing_column_error(path, column, names, table.has_header)
     if not table.has_cells and not table.names and any(True for _ in table):
-        check_columns(path, columns, format=format)  # one message, and not one for each line
+        check_columns(path, columns, format=table.format)  # one message, and not one for each line
     problems, number_of_rows = Problems(path, "rows"), 0
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:
@@ -280,8 +262,8 @@ def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = Fa
     """Checks that a file is a corpus with a column of texts, as `read_corpus` does, up to the first text."""
     check_is_file(path)
     if must_be_table:
-        known_format(path, None)
-    if format_of(path) is not None:
+        table_formats.known_format(path, None)
+    if table_formats.format_of(path) is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reading itself warns
             next(text_rows(path, [text_column], may_be_empty=True), None)
@@ -296,9 +278,7 @@ def text_of(row: Mapping[str, object], column: str) -> str:
 
 def text_in(value: object, name: str) -> str:
     """Reads the text in a cell. Raises ValueError, with the name of the column, if there is none."""
-    if isinstance(value, ValueError):
-        raise value
-    check_is_stored(value, name)
+    value = check_cell(value, name)
     if value is None:
         raise ValueError(f"{name} is empty")
     if not isinstance(value, str):
@@ -309,10 +289,11 @@ def text_in(value: object, name: str) -> str:
 def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
     """Reads a corpus: a table, as `read_table` does; any other file has one text per line. Skips its blank lines."""
     check_is_file(path)
-    if format_of(path) is not None:
+    if table_formats.format_of(path) is not None:
         numbered_rows = text_rows(path, [text_column], skip_bad=skip_bad)
         return [CorpusRow(number, row, row[text_column]) for number, row in numbered_rows]
-    texts = [CorpusRow(number, {text_column: text}, text) for number, text in number_lines(path) if text.strip()]
+    lines = table_formats.number_lines(path)
+    texts = [CorpusRow(number, {text_column: text}, text) for number, text in lines if text.strip()]
     if not texts:
         raise ValueError(f"{path} is empty")
     return texts

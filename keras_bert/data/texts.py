@@ -88,9 +88,8 @@ def read_table(
         path: the file.
         text_column, text_pair_column, label_column: columns by name or, in CSV, TSV and Excel files, by number, counted
             from 1 (an int or a str of digits). Without `label_column`, no labels are read.
-        label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
-            between them, in JSON lines a list.
-        separator: see `label_kind`.
+        label_kind, separator: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with
+            `separator` between them, in JSON lines a list.
         header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
             "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", a sheet of a workbook,
@@ -124,7 +123,8 @@ def read_table(
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
     texts = {"text": text_column} | ({} if text_pair_column is None else {"text_pair": text_pair_column})
     parse = functools.partial(parse_label, kind=label_kind, separator=separator)
-    return examples_of(read_rows(path, format, header, delimiter, sheet=sheet), texts, label_column, parse, skip_bad)
+    rows = read_rows(path, format, header=header, delimiter=delimiter, sheet=sheet)
+    return examples_of(rows, texts, label_column, parse, skip_bad)
 
 
 def examples_of(
@@ -177,10 +177,7 @@ def read_columns(
             `read_table`.
         score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
             Without it, no scores are read.
-        header, format, delimiter, sheet, skip_bad: see `read_table`.
-
-    Raises:
-        ValueError: as for `read_table`; or there are fewer than two columns.
+        header, format, delimiter, sheet, skip_bad: see `read_table`, as for errors.
 
     Example:
         >>> import pathlib, tempfile
@@ -191,8 +188,9 @@ def read_columns(
     """
     if len(text_columns) < 2:
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
-    rows, texts = read_rows(path, format, header, delimiter, sheet=sheet), names_of_columns(text_columns)
-    return examples_of(rows, texts, score_column, functools.partial(parse_label, kind="number"), skip_bad)
+    rows = read_rows(path, format, header=header, delimiter=delimiter, sheet=sheet)
+    parse = functools.partial(parse_label, kind="number")
+    return examples_of(rows, names_of_columns(text_columns), score_column, parse, skip_bad)
 
 
 def names_of_columns(columns: Sequence[Column]) -> dict[str, Column]:

@@ -247,7 +247,7 @@ class Job:
         pooling = means[-1] if is_mean and means else None
         before = self.settings
         self.settings = dataclasses.replace(before, pooling=before.pooling or pooling)
-        return self.settings != before
+        return self.settings.pooling != before.pooling
 
     def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         """Loads the model of a preset to train on examples, and returns it with arguments for `fine_tune`."""
