@@ -2,7 +2,7 @@
 
 import itertools
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,26 +48,17 @@ class BytePairTokenizer(Tokenizer):
         merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of tokens; earliest first.
         add_prefix_space: whether to put a space before a text that begins without one, so that its first word has the
             same tokens as elsewhere. RoBERTa was trained without it. Only with `split="gpt2"`.
-        special_tokens_in_text: whether to recognize special tokens, such as `<mask>`, in the text, rather than split
-            them like other text. `<mask>` then includes the white space before it, as in RoBERTa's fill-in example.
-            Leave it off for text from untrusted sources.
-        unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
-        more_special_tokens: further special tokens of the vocabulary, recognized only with `special_tokens_in_text`.
-        added_tokens: tokens of the vocabulary, written as text, that are matched anywhere in a text before it is split
-            into words. If two begin at the same place, the longer one is matched.
+        special_tokens_in_text: as for `WordPieceTokenizer`, like the other arguments that are not here. `<mask>` then
+            includes the white space before it, as in RoBERTa's fill-in example.
+        added_tokens: as for `WordPieceTokenizer`, written as text.
         normalization: "NFC" composes letters and marks first; None leaves text as it is.
-        separators: the number of separator tokens between the texts of a pair.
-        second_type_id: the type id of the second text of a pair.
         second_cls: whether the second text of a pair begins with `cls_token` too.
         split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "digits" (the same, but
             each number is a word: SmolLM), "llama3" (also OpenAI's cl100k_base; EuroBERT).
         ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
-        packing: how texts become rows: "special", with `[CLS]` and `[SEP]` or the like; "plain", without them; or
-            "known", without them, where a row's mask leaves out unknown tokens. The last two are for static vectors.
 
     Attributes:
-        merges: list of pairs of str.
-        vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
+        merges: list of pairs of str. For the others, see `Tokenizer`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -131,35 +122,39 @@ class BytePairTokenizer(Tokenizer):
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, describe_source(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}
-        added = {token: ids[token] for token in added_tokens}
         spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # the last three in added tokens, which are written as text
         begins_word = [token in special or token.startswith(spaces) for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
         self.add_prefix_space, self.added_tokens = add_prefix_space, list(added_tokens)
         self.normalization, self.split, self.ignore_merges = normalization, split, ignore_merges
         self.pair_format = PairFormat(separators, second_type_id, second_cls, packing)
-        self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
-
-        token_bytes = bytes_of_tokens(tokens, {*added, *special})
+        self._added = {
+            unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added_tokens
+        }
         # Bytes without a token never occur in UTF-8, and the text is checked to be UTF-8.
-        rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in byte_symbols()])
+        byte_ids = [ids.get(symbol, self.unk_token_id) for symbol in byte_symbols()]
+        self._rules = MergeRules(self.merges, ids, byte_ids)
+        self._make_tables({*added_tokens, *special})
+
+    def _make_tables(self, as_text: Collection[str]) -> None:
+        """Makes the tables of tokens, of which those `as_text` are written as plain text."""
+        token_bytes = bytes_of_tokens(self.vocabulary, as_text)
         with tf.init_scope(), tf.device("CPU"):
-            self._token_bytes = tf.constant(token_bytes)  # the bytes of each token
+            self._token_bytes = tf.constant(token_bytes)
             self._lengths = tf.strings.length(self._token_bytes)
             # The length of the space before a word in each token: 0 or 1 byte.
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in token_bytes]
             self._skipped = tf.constant(skipped, tf.int64)
             # Most words are one token: a hash finds them without merging.
-            if ignore_merges:
-                is_whole = tf.constant([token not in added and token not in special for token in tokens])
+            if self.ignore_merges:
+                is_whole = tf.constant([token not in as_text for token in self.vocabulary])
             else:
-                merged = rules(self._token_bytes)  # [tokens, (tokens)]
+                merged = self._rules(self._token_bytes)  # [tokens, (tokens)]
                 first = tf.gather(merged.values, merged.row_starts())
                 is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(token_bytes)))
             whole = tf.where(is_whole)[:, 0]
             self._whole = KnownStrings(tf.gather(self._token_bytes, whole))
             self._whole_ids = tf.cast(whole, tf.int32)
-        self._rules = rules
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         text = compose(strings, rows) if self.normalization else strings
@@ -378,7 +373,10 @@ class MergeRules:
             best = tf.gather(tf.math.segment_min(ranks, groups), groups)
             active = best != _NO_RANK  # words without a fitting rule are done
             left = tf.where((ranks == best) & active)[:, 0]
-            left = _pick_first_of_groups(left, groups) if self._one_at_a_time else _pick_every_other(left)
+            if self._one_at_a_time:  # the first place in each word
+                left = tf.boolean_mask(left, begins_run(tf.gather(groups, left)))
+            else:
+                left = _pick_every_other(left)
             merged = tf.gather(self._results, tf.gather(ranks, left))
             keep = tf.tensor_scatter_nd_update(active, left[:, None] + 1, tf.zeros_like(left, tf.bool))
             heads = tf.tensor_scatter_nd_update(heads, tf.gather(places, left)[:, None], merged)
@@ -419,11 +417,6 @@ def _pick_every_other(index: tf.Tensor) -> tf.Tensor:
     """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, only the first aa is merged."""
     first = tf.gather(index, find_run_starts(begins_run(index - tf.range(tf.size(index, tf.int64)))))
     return tf.boolean_mask(index, (index - first) % 2 == 0)
-
-
-def _pick_first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
-    """Picks the first place of each group, int64, ascending."""
-    return tf.boolean_mask(index, begins_run(tf.gather(groups, index)))
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:

@@ -35,7 +35,7 @@ def explain(
 
     Use it to see why a text has its ids, or how the model reads a pair. Dropped characters, except white space, are
     listed, too, in the order of the text. With `text_pairs`, one for each text, each row is a pair. Places are then in
-    the text that the token is of. Raises as `tokenize_with_offsets`, and ValueError if there are not as many pairs.
+    the text that the token is of. Raises as `tokenize_with_offsets`.
 
     Example:
         >>> from keras_bert.text import load_tokenizer
@@ -106,43 +106,31 @@ def _explain_text(tokenizer: Tokenizer, text: str, found: list[tuple[int, int, i
 def _list_changes(text: str, result: str) -> tuple[str, ...]:
     """Lists the changes by which normalization turned `text` into `result`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
-    changes = [_describe_drop(each) for each in text if each not in kept]
-    letters = _join_marks(kept)
+    changes = [_drop(each) for each in text if each not in kept]
+    letters: list[str] = []  # each with the marks after it
+    for each in kept:
+        if letters and unicodedata.category(each).startswith("M"):
+            letters[-1] += each
+        else:
+            letters.append(each)
     for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, letters, list(result), autojunk=False).get_opcodes():
         if kind == "replace" and i2 - i1 == j2 - j1:
             changes += [f"{old} -> {new}" for old, new in zip(letters[i1:i2], result[j1:j2], strict=True)]
         elif kind == "delete":
-            changes += [_describe_drop(each) for each in "".join(letters[i1:i2])]
+            changes += map(_drop, "".join(letters[i1:i2]))
         elif kind != "equal":
             changes.append(f"{''.join(letters[i1:i2])} -> {result[j1:j2]}".lstrip())
     return tuple(changes)
 
 
-def _join_marks(characters: Sequence[str]) -> list[str]:
-    """Joins each character with the marks after it."""
-    letters: list[str] = []
-    for each in characters:
-        if letters and unicodedata.category(each).startswith("M"):
-            letters[-1] += each
-        else:
-            letters.append(each)
-    return letters
-
-
-def _describe_drop(character: str) -> str:
+def _drop(character: str) -> str:
     return f"U+{ord(character):04X} dropped"
 
 
 def _list_dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
     """Lists the characters from `first` up to `last`, without white space."""
     return [
-        ExplainedToken(
-            None,
-            byte_span=(begins[i], begins[i + 1]),
-            character_span=(i, i + 1),
-            text=text[i],
-            changes=(_describe_drop(text[i]),),
-        )
+        ExplainedToken(None, None, None, None, (begins[i], begins[i + 1]), (i, i + 1), text[i], (_drop(text[i]),))
         for i in range(first, last)
         if text[i] not in "\t\n\r" and not unicodedata.category(text[i]).startswith("Z")
     ]

@@ -225,8 +225,7 @@ def learn_vocabulary(
 
     The tokenizer's own operations normalize the text and split it into words, so that it later matches the learned
     tokens. The result is deterministic. The corpus may be larger than memory, because words are counted as they are
-    read (of more than 128 MiB, SentencePiece learns from a part). Progress is shown: a bar on a
-    terminal, a line a minute elsewhere.
+    read (of more than 128 MiB, SentencePiece learns from a part).
 
     - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
       Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of
@@ -251,10 +250,8 @@ def learn_vocabulary(
 
     Raises:
         ImportError: the library that learns this kind is not installed.
-        FileNotFoundError: there is no such file.
-        TypeError: an element of the corpus is not text.
-        ValueError: the kind is unknown, `size` is no whole number, the corpus is empty, a file is not UTF-8, or the
-            size is too small for the characters (the message gives the smallest).
+        FileNotFoundError, TypeError, ValueError: a part of the corpus is missing, or not text; or the corpus is empty,
+            or `size` too small for its characters (the message gives the smallest).
 
     Example:
         >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)
@@ -303,10 +300,7 @@ class Fertility(NamedTuple):
 
 
 def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
-    """Measures a vocabulary on the first 16 megabytes of a corpus; see `learn_vocabulary` for its form.
-
-    Raises:
-        ValueError: the corpus has no words. For files, as `learn_vocabulary`.
+    """Measures a vocabulary on the first 16 megabytes of a corpus; see `learn_vocabulary` for its form and errors.
 
     Example:
         >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")

@@ -27,12 +27,10 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
     """Loads a preset's tokenizer; the files determine its class.
 
     Args:
-        handle: a directory, the name of a preset, `hf://org/name`, or an open preset; it holds one of
-            - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
-            - `vocab.json` and `merges.txt`;
-            - `vocab.txt`;
-            - `tokenizer.json` of type WordPiece, byte-level BPE, or the Unigram of ALBERT, XLM-RoBERTa or CamemBERT;
-            - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family except ALBERT.
+        handle: a directory, the name of a preset, `hf://org/name`, or an open preset, with `vocab.txt`; `vocab.json`
+            and `merges.txt`; `spiece.model`, `sentencepiece.bpe.model` or `spm.model`; `tokenizer.json` of type
+            WordPiece, byte-level BPE, or the Unigram of ALBERT, XLM-RoBERTa or CamemBERT; or KerasHub's
+            `tokenizer.json` and `assets/tokenizer`, of any family except ALBERT.
         **overrides: arguments of the tokenizer that replace the values in the files.
 
     Raises:
@@ -148,18 +146,11 @@ class BertPreprocessor(keras.layers.Layer):
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
     def pack(self, segments: Ids | tuple[Ids, Ids]) -> dict[str, tf.Tensor]:
-        """Packs tokenized texts, as a call does.
+        """Packs tokenized texts, as a call does, with its results and errors.
 
         Args:
             segments: integers `[batch, (tokens)]` without special tokens, a ragged tensor or a list of lists; or, for
                 pairs, a tuple of two of these, or a list of two tensors.
-
-        Returns:
-            A dict of int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`, as from a call.
-
-        Raises:
-            TypeError, ValueError: not integers, or not of rank 2.
-            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is too long, under `truncation="error"`.
 
         Example:
             >>> from keras_bert import BertPreprocessor
@@ -228,7 +219,7 @@ class BertPreprocessor(keras.layers.Layer):
         """Loads a preset's tokenizer, of the class that its files determine; see `load_tokenizer`.
 
         Args:
-            handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
+            handle: as for `load_tokenizer`, with the model's configuration.
             special_tokens_in_text: whether to recognize special tokens in the texts; by default as the files say,
                 which is no. With an argument `tokenizer`, that decides.
             **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
@@ -237,8 +228,7 @@ class BertPreprocessor(keras.layers.Layer):
                 "odd_to_longer" for Hugging Face's, "longest_first" for Google's and KerasHub's.
 
         Raises:
-            FileNotFoundError: there is no such preset, or a file is missing.
-            ValueError: a file is damaged, the vocabulary does not fit the model, or an argument is bad.
+            FileNotFoundError, ValueError: as `load_tokenizer`, or the vocabulary does not fit the model.
         """
         with Preset.open(handle) as preset:
             config = preset.config

@@ -14,22 +14,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert import undocumented
+from keras_bert.formats.tokenizers import sentencepiece_model as spm
 from keras_bert.formats.tokenizers import unigram
-from keras_bert.formats.tokenizers.sentencepiece_model import (
-    BYTE,
-    FAMILIES,
-    NO_NUL,
-    ODD_SPACES,
-    PUNCTUATION,
-    SPACE,
-    USER_DEFINED,
-    combining_class,
-    ends_in_comma,
-    read_pieces,
-    special_tokens_of,
-    tokens_in_no_text,
-    with_padding,
-)
 from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import Tokenizer, Tokens
@@ -78,22 +64,19 @@ class SentencePieceTokenizer(Tokenizer):
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
             contains the bytes.
-        family: "albert", "albert-transformers", "xlm-roberta", "camembert", "deberta-v2", "unigram" or "model2vec".
+        family: as above.
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
-        special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
-            them like other text. The mask then includes the white space before it. Leave it off for text from untrusted
-            sources.
-        more_special_tokens: further special tokens, such as markers of entities, recognized only with
-            `special_tokens_in_text`. Those that the model lacks are added at the end of the vocabulary.
+        special_tokens_in_text: as for `WordPieceTokenizer`. The mask then includes the white space before it.
+        more_special_tokens: as for `WordPieceTokenizer`; those that the model lacks are added at the end of the
+            vocabulary.
         packing: how texts become rows, see `WordPieceTokenizer`; default: as the family does.
 
     Attributes:
         vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a SentencePiece model, or not one of this family.
+        FileNotFoundError, ValueError: there is no such file, or it is not a SentencePiece model of this family.
 
     Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, becomes several tokens,
     the last of them has the span of the character, and the others have empty spans.
@@ -117,14 +100,14 @@ class SentencePieceTokenizer(Tokenizer):
         more_special_tokens: Sequence[str] = (),
         packing: str | None = None,
     ):
-        if family not in FAMILIES:
-            raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
+        if family not in spm.FAMILIES:
+            raise ValueError(f"family is {family!r}; expected one of {', '.join(spm.FAMILIES)}")
         self.family = family
-        usage = FAMILIES[family]
+        usage = spm.FAMILIES[family]
         self.pair_format = PairFormat(usage.separators, usage.second_type_id, packing=packing or usage.packing)
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
-        self.model, pieces, vocabulary = read_pieces(model_file, family)
+        self.model, pieces, vocabulary = spm.read_pieces(model_file, family)
         try:
             with tf.init_scope(), tf.device("CPU"):
                 _ops.sentencepiece_vocab_size_op(_ops.sentencepiece_op(model=self.model))
@@ -132,30 +115,30 @@ class SentencePieceTokenizer(Tokenizer):
             raise ValueError(f"TensorFlow Text cannot read the SentencePiece model: {error.message:.200}") from None
         model_tokens = [each.piece for each in pieces]
         vocabulary += [token for token in dict.fromkeys(more_special_tokens) if token not in vocabulary]
-        special_tokens = special_tokens_of(pieces, family)
+        special_tokens = spm.special_tokens_of(pieces, family)
         special = {*special_tokens.values(), *more_special_tokens}
-        begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
+        begins_word = [token.startswith(spm.SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
-        in_no_text = tokens_in_no_text(pieces, family)
+        in_no_text = spm.tokens_in_no_text(pieces, family)
         self.special_ids |= {i for i, token in enumerate(vocabulary) if token in in_no_text}
 
         self._normalizer = CompatibilityNormalizer(
             self.lowercase, self.strip_accents, usage.as_transformers, usage.pads_punctuation
         )
-        self._model = with_padding(self.model) if usage.pads_punctuation else self.model
+        self._model = spm.with_padding(self.model) if usage.pads_punctuation else self.model
         if usage.as_transformers:
-            self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
+            self._symbols = [each.piece for each in pieces if each.type == spm.USER_DEFINED]
         ids = np.arange(len(model_tokens), dtype=np.int32) - usage.skipped + len(usage.first)
         ids[model_tokens.index(special_tokens["unk_token"])] = self.unk_token_id
         ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._model_ids_to_ids = tf.constant(ids)
-            byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
+            byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == spm.BYTE}
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._begins_with_space = tf.constant(
-                [token.startswith(SPACE) and token != SPACE for token in self.vocabulary]
+                [token.startswith(spm.SPACE) and token != spm.SPACE for token in self.vocabulary]
             )
-            self._comma_splits = self._split_comma_tokens(model_tokens) if usage.splits_commas else None
+            self._comma_splits = self._split_comma_tokens(model_tokens) if usage.splits_commas else ()
         # Traced once, so that the graph has one copy of the model.
         signature = [tf.TensorSpec([None], tf.string)]
         self._split = tf.function(self._split_batch, input_signature=signature, autograph=False)
@@ -171,7 +154,7 @@ class SentencePieceTokenizer(Tokenizer):
         ids, row_splits, starts, ends = self._split(normalized)
         ids = tf.RaggedTensor.from_row_splits(tf.gather(self._model_ids_to_ids, ids), row_splits, validate=False)
         tokens = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
-        if self._comma_splits is not None:
+        if self._comma_splits:
             whole = tokens
             count = self._comma_splits[0].row_lengths()
             any_comma = tf.reduce_any(tf.gather(count, ids.values) > 1)
@@ -212,14 +195,14 @@ class SentencePieceTokenizer(Tokenizer):
     def _split_comma_tokens(self, model_tokens: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits tokens that end in digit and comma: ids `[tokens, (pieces)]`, and the bytes after each piece."""
         pieces = [[token] for token in model_tokens]
-        commas = [i for i, token in enumerate(model_tokens) if ends_in_comma(token)]
-        numbers = [model_tokens[i][:-1].replace(SPACE, "") for i in commas]
+        commas = [i for i, token in enumerate(model_tokens) if spm.ends_in_comma(token)]
+        numbers = [model_tokens[i][:-1].replace(spm.SPACE, "") for i in commas]
         ids, splits, _, _ = self._split_batch(tf.constant(numbers, tf.string))
         split_numbers: list[list[int]] = tf.RaggedTensor.from_row_splits(ids, splits).to_list()
         for i, number in zip(commas, split_numbers, strict=True):
             first, *rest = (model_tokens[each] for each in number)
             # Inside a word, the number has no space before it.
-            first = first if model_tokens[i].startswith(SPACE) else first.removeprefix(SPACE)
+            first = first if model_tokens[i].startswith(spm.SPACE) else first.removeprefix(spm.SPACE)
             pieces[i] = [*filter(None, [first, *rest]), ","]
         index = {token: i for i, token in enumerate(self.vocabulary)}
         bytes_after = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in pieces]
@@ -229,7 +212,6 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
-        assert self._comma_splits is not None  # the caller has checked it
         pieces, bytes_after = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (pieces)]
         token = pieces.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
@@ -242,7 +224,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins the tokens with their spaces, without the first space. Normalization is not undone."""
         text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)), axis=-1)
-        text = tf.strings.regex_replace(text, SPACE, " ")
+        text = tf.strings.regex_replace(text, spm.SPACE, " ")
         return tf.strings.regex_replace(text, "^ ", "")
 
     def get_config(self) -> dict[str, Any]:
@@ -251,11 +233,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_config(cls: type[S], config: dict[str, Any]) -> S:
-        """Makes the tokenizer of a `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
-
-        Raises:
-            ValueError: the model is missing, or not in base64.
-        """
+        """Makes the tokenizer of a `get_config()`, with the model in base64, never its path; else raises ValueError."""
         try:
             model = base64.b64decode(cast("str", config.get("model_file")), validate=True)
         except (TypeError, ValueError):
@@ -278,22 +256,12 @@ _SECOND_QUOTE = "\x01"
 
 @dataclass(frozen=True)
 class CompatibilityNormalizer(Normalizer):
-    """ALBERT's normalization, `preprocess_text` of google-research/albert: white space, NFKD, accents, lower case.
-
-    `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
-    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: `` and '' become ", all marks
-    are dropped, with or without a combining class, and sigma has no final form. `pads_punctuation` puts spaces around
-    the punctuation of ASCII.
-
-    Example:
-        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"]))[0].numpy()[0].decode()
-        'creme fin 1⁄2'
-    """
+    """ALBERT's normalization, `preprocess_text` of google-research/albert: "Crème ﬁn ½" becomes "creme fin 1⁄2"."""
 
     lowercase: bool
-    strip_accents: bool
-    as_transformers: bool = False
-    pads_punctuation: bool = False
+    strip_accents: bool  # decomposes (NFKD), drops characters with a combining class, and makes white space a space
+    as_transformers: bool = False  # `` and '' become ", all marks are dropped, and sigma has no final form
+    pads_punctuation: bool = False  # puts spaces around the punctuation of ASCII
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalizes string `[batch]`, and marks rows in which no byte moves. See `BertNormalizer`."""
@@ -303,11 +271,11 @@ class CompatibilityNormalizer(Normalizer):
         return normalize_unless(plain, lowered, rows, self._normalize), plain
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
-        strings = tf.strings.regex_replace(strings, r"\x00", NO_NUL)
+        strings = tf.strings.regex_replace(strings, r"\x00", spm.NO_NUL)
         if self.pads_punctuation:
             for sign in ("<\u0338", "=\u0338", ">\u0338"):  # which compose to one character that is not ASCII
                 strings = tf.strings.regex_replace(strings, sign, unicodedata.normalize("NFC", sign))
-            strings = tf.strings.regex_replace(strings, PUNCTUATION.pattern, r" \0 ")
+            strings = tf.strings.regex_replace(strings, spm.PUNCTUATION.pattern, r" \0 ")
         if self.as_transformers:
             strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # two bytes, as before
@@ -316,10 +284,10 @@ class CompatibilityNormalizer(Normalizer):
                 strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
         elif self.strip_accents:
             # As many bytes as before, so that offsets stay. SentencePiece merges runs of spaces.
-            strings = tf.strings.regex_replace(strings, f"[{ODD_SPACES}]", " ")
+            strings = tf.strings.regex_replace(strings, f"[{spm.ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
             strings = tf_text.normalize_utf8(strings, "NFKD")
-            strings = tf.strings.regex_replace(strings, f"{combining_class()}+", "")
+            strings = tf.strings.regex_replace(strings, f"{spm.combining_class()}+", "")
         if self.lowercase:
             strings = tf.strings.lower(strings)  # first the ASCII that NFKD makes: ICU would follow the locale
             strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")

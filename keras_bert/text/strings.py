@@ -9,10 +9,10 @@ from typing import cast
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.text import arguments
 from keras_bert.text.arguments import check_many, lone_surrogate
 
-# Unicode's white space. RE2's \s is only ASCII's.
-SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+SPACES = f"[{arguments.SPACES}]"  # RE2's \s is only ASCII's
 Strings = str | bytes | Sequence[str | bytes] | np.ndarray | tf.Tensor
 _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape [] or [batch]"
 

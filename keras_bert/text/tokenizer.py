@@ -7,7 +7,8 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -23,38 +24,16 @@ Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts
 T = TypeVar("T", bound="Tokenizer")
 
 
-class TokenizerFormat(Protocol):
-    """A module of `formats/` with the files of a class of tokenizers."""
-
-    def read_files(self, preset_files: TokenizerFiles, /) -> dict[str, Any]:
-        """Reads the arguments of the class from the files of a directory."""
-        ...
-
-    def write_files(self, directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-        """Writes them, from `get_config()`."""
-
-    def json_of(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Makes the content of a `tokenizer.json`."""
-        ...
-
-
 class Tokenizer:
     """The base class of the three tokenizers, which turn strings into ids and back.
 
-    Args:
-        vocabulary: the tokens; the index is the id.
-        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
-        special_tokens_in_text: whether to recognize special tokens in the text.
-        begins_word: whether each token begins a word.
-        more_special_tokens: further special tokens of the vocabulary.
-
     Attributes:
-        vocabulary: list of str.
+        vocabulary: list of str; the index is the id.
         vocabulary_size: int.
-        special_tokens: dict of str, as the argument.
+        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         special_ids: set of int: the ids of all special tokens, of `more_special_tokens` and of the family's own, too.
-        begins_word: bool `[vocabulary_size]`.
+        begins_word: bool `[vocabulary_size]`: whether each token begins a word.
         pair_format: the format of a packed pair of texts.
         is_whole: whether the vocabulary comes from files whose format shows if the end is missing.
     """
@@ -64,7 +43,7 @@ class Tokenizer:
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _has_spaces = False  # whether white space has tokens
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
-    _format: ClassVar[TokenizerFormat]
+    _format: ClassVar[ModuleType]  # of `formats/tokenizers/`, with read_files, write_files and json_of
     _LISTS: ClassVar[tuple[str, ...]] = ()  # arguments, lists in `get_config()`; the constructor takes files too
 
     def __init__(
@@ -140,10 +119,7 @@ class Tokenizer:
             words: string `[batch, (words)]`.
 
         Returns:
-            int32 `[batch, (words), (tokens)]`.
-
-        Raises:
-            As `tokenize`; the message has the index of the word in the batch.
+            int32 `[batch, (words), (tokens)]`. Errors are those of `tokenize`, with the index of the word in the batch.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -158,10 +134,7 @@ class Tokenizer:
         return words.with_values(tf.concat([tokens, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
-        """Groups tokens by word.
-
-        A word begins with each row, and with each token without `##` (WordPiece) or with a space before it (byte
-        pairs, SentencePiece).
+        """Groups tokens by word, which begins with each row, and with each token that `begins_word` marks.
 
         Args:
             ids: int32 `[batch, (tokens)]`, from `tokenize`.
@@ -218,11 +191,7 @@ class Tokenizer:
         return self._join(tf.ragged.boolean_mask(tokens, tokens.with_flat_values(shown)))
 
     def check_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Raises ValueError (in a graph, tf.errors.InvalidArgumentError) if an id is not in the vocabulary.
-
-        Returns:
-            bool, of the shape of `ids`: whether each id is in the vocabulary. Graphs that drop assertions need it.
-        """
+        """Raises as `detokenize` if an id is unknown. Returns which are known, for graphs that drop assertions."""
         ids = tf.cast(ids, tf.int64)
         known = (ids >= 0) & (ids < self.vocabulary_size)
         message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"
@@ -276,17 +245,11 @@ class Tokenizer:
 
     @classmethod
     def from_preset(cls: type[T], handle: str | Path | Preset, **overrides: Any) -> T:
-        """Reads a preset's tokenizer of this class. `load_tokenizer` chooses the class by the preset's files.
-
-        Args:
-            handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
-            **overrides: arguments of the constructor, in place of the files' values. `tokenizer_config.json` takes
-                precedence over other files.
+        """Reads a preset's tokenizer of this class; see `load_tokenizer`, which chooses the class by the files.
 
         Raises:
-            FileNotFoundError: there is no such preset, or it has no such file.
-            ValueError: a file is damaged, of another kind, contradicts another file, or has a setting that would change
-                the ids.
+            ValueError: also if the files are of another kind, contradict each other, or have a setting that would
+                change the ids. `tokenizer_config.json` takes precedence over other files.
         """
         with Preset.open(handle) as preset:
             return cls._from_files(preset.tokenizer_files, overrides)
@@ -312,14 +275,8 @@ class Tokenizer:
 
         The files are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json`. Only
         `tokenizer.json` is written for "albert-transformers", as in `transformers`, and for byte pairs and WordPiece
-        that are not RoBERTa's, BERT's or MPNet's, such as ModernBERT's.
-
-        Args:
-            directory: created if missing; files in it that belong to no tokenizer stay.
-            overwrite: whether to replace a tokenizer. All files of the old one are removed, even if none replaces them.
-
-        Raises:
-            FileExistsError: there are files of a tokenizer and `overwrite` is False.
+        that are not RoBERTa's, BERT's or MPNet's, such as ModernBERT's. With `overwrite`, all files of another
+        tokenizer in the directory are removed; without, they raise FileExistsError. Others stay.
         """
         self._format.write_files(directory, self.get_config(), overwrite)
 
@@ -327,12 +284,6 @@ class Tokenizer:
         """Makes the content of a `tokenizer.json`, for the library `tokenizers`.
 
         For ordinary text it gives the same ids; see `docs/guides/runtimes.md`.
-
-        Example:
-            >>> from keras_bert.text import WordPieceTokenizer
-            >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "pizza"])
-            >>> tokenizer.tokenizer_json()["model"]["vocab"]["pizza"]
-            5
         """
         return self._format.json_of(self.get_config())
 

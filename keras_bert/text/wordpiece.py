@@ -54,8 +54,7 @@ class WordPieceTokenizer(Tokenizer):
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: there is no vocabulary file.
-        ValueError: the vocabulary is empty, damaged, has duplicates, or lacks a special token.
+        FileNotFoundError, ValueError: there is no vocabulary file, or it is damaged or lacks a special token.
 
     Example:
         >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")

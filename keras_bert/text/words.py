@@ -82,15 +82,11 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
 
     White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the beginning or end of a word are
     separate words; a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each
-    CJK ideograph is a word, as in BERT's tokenization.
+    CJK ideograph is a word, as in BERT's tokenization. Errors are those of `Tokenizer.tokenize`.
 
     Returns:
         `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in characters, is the
         word.
-
-    Raises:
-        TypeError, ValueError: not strings, or not of rank 1.
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
 
     Example:
         >>> words, starts, ends = find_words(["Zoë (Paris)... 😀"])

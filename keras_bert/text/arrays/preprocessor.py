@@ -22,13 +22,7 @@ class ArrayPreprocessor:
     """The preprocessor of exports, and on Keras's other backends: the inputs of `BertPreprocessor` as NumPy arrays.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts: a list of str; or a tuple of two, for pairs; or
-    one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions. For the arguments, the
-    results and the errors, see `BertPreprocessor`.
-
-    Attributes:
-        tokenizer: the `ArrayTokenizer`.
-        tokenize, tokenize_with_offsets, tokenize_words, vocabulary, includes_space, special_ids, pad_token_id,
-            mask_token, mask_token_id, pair_format: those of the tokenizer.
+    one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions.
     """
 
     def __init__(
@@ -84,17 +78,7 @@ class ArrayPreprocessor:
         return self.pair_format.special_tokens(segments)
 
     def pack(self, segments: tuple[Column, ...]) -> dict[str, np.ndarray]:
-        """Packs tokenized texts into rows, truncated to `longest`. It makes no windows.
-
-        Args:
-            segments: the ids of each text, of one or two columns: from `tokenize`, or the segments of `windows`.
-
-        Returns:
-            A dict of int32 `[batch, seq_length]`, as from a call.
-
-        Raises:
-            ValueError: a row is too long, under `truncation="error"`; or rows have no room for special tokens.
-        """
+        """Packs tokenized texts, or the segments of `windows`, into rows, truncated to `longest`."""
         rows = truncate(segments, self._room(segments), self.truncation)
         tokenizer, multiple = self.tokenizer, self.pad_to_multiple_of
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
@@ -102,13 +86,7 @@ class ArrayPreprocessor:
         return packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, *format_of_rows)
 
     def windows(self, segments: tuple[Column, ...]) -> Windows:
-        """Splits the last text of each row into windows that fit, as `packing.windows` does, for `pack`.
-
-        Without a stride, each row is one window, which `pack` truncates.
-
-        Raises:
-            ValueError: rows have no room for windows.
-        """
+        """Splits the last text of each row into windows for `pack`. Without a stride, each row is one window."""
         room = self._room(segments)
         if self.stride is None:
             count = len(segments[0])

@@ -11,18 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.formats.tokenizers.sentencepiece_model import (
-    BYTE,
-    FAMILIES,
-    NO_NUL,
-    ODD_SPACES,
-    PUNCTUATION,
-    SPACE,
-    USER_DEFINED,
-    read_bytes,
-    read_model,
-    with_padding,
-)
+from keras_bert.formats.tokenizers import sentencepiece_model as spm
 
 # What SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
 _SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u200e\u200f\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -40,17 +29,17 @@ class SentencePieceSpans:
     def __init__(
         self, arguments: Mapping[str, Any], vocabulary: Sequence[str], added: Sequence[str], unk_token_id: int
     ) -> None:
-        self._usage = FAMILIES[arguments["family"]]
+        self._usage = spm.FAMILIES[arguments["family"]]
         defaults = vars(self._usage)
         self._lowercase, self._strips = (
             defaults[name] if arguments.get(name) is None else arguments[name]
             for name in ("lowercase", "strip_accents")
         )
-        model, _ = read_bytes(arguments["model_file"])
-        proto = read_model(with_padding(model) if self._usage.pads_punctuation else model)
+        model, _ = spm.read_bytes(arguments["model_file"])
+        proto = spm.read_model(spm.with_padding(model) if self._usage.pads_punctuation else model)
         self._normalizer = SentencePieceNormalizer(proto)
         self._normalize_character = functools.lru_cache(maxsize=4096)(self._compute_character)
-        self._bytes = {each.piece for each in proto.pieces if each.type == BYTE}
+        self._bytes = {each.piece for each in proto.pieces if each.type == spm.BYTE}
         self._vocabulary, self._unknown = vocabulary, unk_token_id
         self._added = {vocabulary.index(token) for token in added}
         self._split = re.compile("|".join(map(re.escape, sorted(added, key=len, reverse=True)))) if added else None
@@ -75,7 +64,7 @@ class SentencePieceSpans:
         for index, (start, stop) in zip(ids, self._place(*self._normalizer(prepared), ids), strict=False):
             start, stop = places[start], stops[stop] if start < stop else places[start]
             token = self._vocabulary[index]
-            if token.startswith(SPACE) and token != SPACE:  # the space before a word is not in its span
+            if token.startswith(spm.SPACE) and token != spm.SPACE:  # the space before a word is not in its span
                 start = stop - len(chunk[start:stop].lstrip(_SPACES))
             spans.append((begin + start, begin + stop))
         return spans
@@ -119,14 +108,14 @@ class SentencePieceSpans:
 
     def _compute_character(self, char: str) -> str:
         if char == "\0":
-            return NO_NUL
-        if self._usage.pads_punctuation and PUNCTUATION.match(char):
+            return spm.NO_NUL
+        if self._usage.pads_punctuation and spm.PUNCTUATION.match(char):
             return f" {char} "
         as_transformers = self._usage.as_transformers
         if as_transformers and char in "\x85\x01":
             return "  " if char == "\x85" else ""
         if self._strips:
-            if not as_transformers and re.match(f"[{ODD_SPACES}\x85]", char):
+            if not as_transformers and re.match(f"[{spm.ODD_SPACES}\x85]", char):
                 return "  " if char == "\x85" else " "
             is_mark = (lambda char: unicodedata.category(char)[0] == "M") if as_transformers else unicodedata.combining
             char = "".join(each for each in unicodedata.normalize("NFKD", char) if not is_mark(each))
@@ -140,7 +129,7 @@ class SentencePieceNormalizer:
         spec = proto.normalizer_spec
         self._adds_space, self._removes_spaces = spec.add_dummy_prefix, spec.remove_extra_whitespaces
         self._space_is_suffix = proto.trainer_spec.treat_whitespace_as_suffix
-        symbols = sorted((each.piece for each in proto.pieces if each.type == USER_DEFINED), key=len, reverse=True)
+        symbols = sorted((each.piece for each in proto.pieces if each.type == spm.USER_DEFINED), key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, symbols))) if symbols else None
         table: bytes = spec.precompiled_charsmap
         size = int.from_bytes(table[:4], "little")
@@ -166,20 +155,20 @@ class SentencePieceNormalizer:
                     continue
                 begun = True
                 if self._adds_space and not self._space_is_suffix:
-                    normalized, origins = SPACE, [begin]
+                    normalized, origins = spm.SPACE, [begin]
             if removes_space:
                 part = part.lstrip(" ")
             if part:
                 normalized += part
                 origins += places[len(places) - len(part) :]
                 removes_space = self._removes_spaces and part.endswith(" ")
-        normalized = normalized.replace(" ", SPACE)
-        if self._removes_spaces and normalized.endswith(SPACE):
-            normalized = normalized.rstrip(SPACE)
+        normalized = normalized.replace(" ", spm.SPACE)
+        if self._removes_spaces and normalized.endswith(spm.SPACE):
+            normalized = normalized.rstrip(spm.SPACE)
             end = origins[len(normalized)]
             del origins[len(normalized) :]
         if begun and self._adds_space and self._space_is_suffix:
-            normalized += SPACE
+            normalized += spm.SPACE
             origins.append(end)
         return normalized, [*origins, end]
 

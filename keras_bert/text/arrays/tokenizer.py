@@ -34,31 +34,19 @@ class Tokens(NamedTuple):
 
 
 class ArrayTokenizer:
-    """The tokenizer of a preset, for lists of str. `keras_bert.text.Tokenizer` explains what has the same name here.
+    """The tokenizer of a preset, for lists of str. `keras_bert.text.Tokenizer` explains what has the same name here."""
 
-    Ordinary text gets the ids of the tokenizers in the graph; the guide about runtimes lists the exceptions.
-
-    Args:
-        content: a `tokenizer.json`, which may find special tokens in texts only with `special_tokens_in_text`.
-        other_special_tokens: further tokens that stand for no text.
-        settings: other arguments of the tokenizer in the graph.
-
-    Attributes:
-        library: the `tokenizers.Tokenizer`.
-        includes_space: whether a token includes the space before it.
-    """
-
-    includes_space = True
+    includes_space = True  # whether a token includes the space before it
 
     def __init__(
         self,
-        content: Mapping[str, Any],
+        content: Mapping[str, Any],  # a `tokenizer.json`
         vocabulary: Sequence[str],
         special_tokens: Mapping[str, str],
-        other_special_tokens: Sequence[str],
+        other_special_tokens: Sequence[str],  # that stand for no text
         pair_format: PairFormat,
-        special_tokens_in_text: bool,
-        settings: Mapping[str, Any],
+        special_tokens_in_text: bool,  # whether to find the special tokens of `content`
+        settings: Mapping[str, Any],  # other arguments of the tokenizer in the graph
     ) -> None:
         self.library = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         self.library.encode_special_tokens = not special_tokens_in_text
