@@ -126,8 +126,7 @@ class BertEncoder(FreezesLayers):
 
     Raises:
         ValueError: the config has a pooler, but the files of its family have none; `seq_length` is above
-            `config.max_positions`; an input is missing, of another shape or not integer; or (outside of traced
-            functions) an id is not in the vocabulary.
+            `config.max_positions`; or (outside of traced functions) an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np
@@ -193,10 +192,7 @@ class BertEncoder(FreezesLayers):
         training: bool | None = None,
         token_embedding: Block | None = None,
     ) -> EncoderOutputs:
-        """Computes the outputs of a call with other blocks and token embeddings, such as those of low precision.
-
-        There is a block for each group of layers, with the arguments of `TransformerBlock`.
-        """
+        """Computes a call with other token embeddings and a block, as `TransformerBlock`, for each group of layers."""
         hidden, unpadding, attention_mask, relative = self._embed(inputs, training, token_embedding)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
@@ -314,8 +310,7 @@ class BertEncoder(FreezesLayers):
                 such as `hidden_dropout=0.0`. With `pooler=True`, a preset without a pooler gets a new one.
 
         Raises:
-            FileNotFoundError: there is no such preset, or a file is missing.
-            ValueError: a file is damaged, or a weight is missing or of the wrong shape.
+            FileNotFoundError, ValueError: there is no such preset, or a file or a weight is missing or damaged.
 
         Warns:
             UserWarning: the file has weights that this encoder does not use, such as further layers; or its
@@ -333,12 +328,7 @@ class BertEncoder(FreezesLayers):
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
-        Args:
-            directory: created if missing. A tokenizer in it, and files that belong to no model, stay.
-            overwrite: whether to replace a model: all of its files are removed, even those that this model lacks.
-
-        Raises:
-            FileExistsError: the directory has files of a model, and `overwrite` is False.
+        See `save_checkpoint`.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 

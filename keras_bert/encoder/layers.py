@@ -105,10 +105,7 @@ class LayerMaker:
         self._made: dict[str, keras.Layer] = {}
 
     def __call__(self, path: str) -> Any:
-        """Makes a layer, named by the last part of its path, with the weights of the paper's code; None if missing.
-
-        Kernels and embeddings are truncated normal, biases zero. Norms are computed in float32 under any dtype policy.
-        """
+        """Makes a layer, named by the last part of its path, initialized as in the paper's code; None if missing."""
         if path not in self._layers:
             return None
         layer, config = self._layers[path], self._config

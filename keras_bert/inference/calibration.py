@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -129,19 +130,6 @@ def _best_limit(inputs: np.ndarray, kernel: np.ndarray) -> float:
 Block = Callable[..., tf.Tensor]
 
 
-class _ComparingBlock:
-    """A block that returns its float32 output, and compares it with its int8 version's output for the same input."""
-
-    def __init__(self, exact: Block, int8_block: Block) -> None:
-        self._exact, self._int8_block = exact, int8_block
-        self.errors: list[tf.Tensor] = []
-
-    def __call__(self, hidden: tf.Tensor, **settings: Any) -> tf.Tensor:
-        exact = self._exact(hidden, **settings)
-        self.errors.append(tf.reshape(1 - _cosines(exact, self._int8_block(hidden, **settings)), [-1]))  # [tokens]
-        return exact
-
-
 def block_errors(
     encoder: BertEncoder, int8_blocks: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]
 ) -> np.ndarray:
@@ -149,11 +137,15 @@ def block_errors(
 
     @tf.function(autograph=False, reduce_retracing=True)
     def errors(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        comparing_blocks = [
-            _ComparingBlock(exact, int8_block) for exact, int8_block in zip(encoder.blocks, int8_blocks, strict=True)
-        ]
-        encoder.run(inputs, comparing_blocks)
-        return tf.stack([tf.concat(block.errors, axis=0) for block in comparing_blocks])  # [blocks, tokens]
+        found: list[list[tf.Tensor]] = [[] for _ in int8_blocks]  # of each block, [tokens] for each of its uses
+
+        def run_both(hidden: tf.Tensor, block: int, **settings: Any) -> tf.Tensor:
+            exact = encoder.blocks[block](hidden, **settings)
+            found[block].append(tf.reshape(1 - _cosines(exact, int8_blocks[block](hidden, **settings)), [-1]))
+            return exact
+
+        encoder.run(inputs, [functools.partial(run_both, block=block) for block in range(len(int8_blocks))])
+        return tf.stack([tf.concat(each, axis=0) for each in found])  # [blocks, tokens]
 
     return np.concatenate([errors(batch).numpy() for batch in batches], axis=1).mean(axis=1)
 

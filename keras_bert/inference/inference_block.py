@@ -174,9 +174,7 @@ class InferenceBlock(Generic[DenseT]):
         self.dense = make_dense(_dense_weights(config, weights), ranges)
         self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
-        output_norm = self._norm("output_norm", weights)
-        assert output_norm is not None  # all blocks have one
-        self._output_norm = output_norm
+        self._output_norm = self._norm("output_norm", weights)
 
     @property
     def int8_inputs(self) -> tuple[str, ...]:
@@ -195,10 +193,8 @@ class InferenceBlock(Generic[DenseT]):
         bias = None if relative is None else relative.bias
         mask = attention_mask.additive(self._heads.is_local, self.dense.dtype.name, bias)
         if self.config.pre_norm:
-            normed = hidden if self._attention_norm is None else self._attention_norm(hidden)
-            hidden = hidden + self._attention(normed, unpadding, mask)
+            hidden = hidden + self._attention(self._attention_norm(hidden), unpadding, mask)
             return hidden + self._feed_forward(self._output_norm(hidden))
-        assert self._attention_norm is not None  # only a block with `pre_norm` may lack it
         hidden = self._attention_norm(hidden + self._attention(hidden, unpadding, mask))
         return self._output_norm(hidden + self._feed_forward(hidden))
 
@@ -211,10 +207,10 @@ class InferenceBlock(Generic[DenseT]):
         compute = self.dense.gated if self.config.gated else self.dense
         return self.dense("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
-    def _norm(self, name: str, weights: ArraysByName) -> Callable[[tf.Tensor], tf.Tensor] | None:
-        """Makes a normalization from its weights; None if the block lacks it."""
+    def _norm(self, name: str, weights: ArraysByName) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Makes a normalization from its weights; one that a block with `pre_norm` lacks changes nothing."""
         if f"{name}/gamma" not in weights:
-            return None
+            return lambda x: x
         gamma = weights[f"{name}/gamma"]
         scale, epsilon = tf.constant(gamma, tf.float32), self.config.layer_norm_epsilon
         if self.config.norm == "rms_norm":

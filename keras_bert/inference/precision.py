@@ -129,13 +129,9 @@ def _calibrate(
 
 
 def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
-    """Measures the mean cosine of tokens' last hidden states, in the encoder's precision and in float32.
+    """Measures the mean cosine of tokens' last hidden states, in the encoder's low precision and in float32.
 
-    Use it to see what low precision costs: 1 means that nothing is lost.
-
-    Args:
-        encoder: an encoder in low precision.
-        batches: inputs of the encoder.
+    Use it to see what low precision costs for `batches` of the encoder's inputs: 1 means that nothing is lost.
     """
     inference = encoder.inference
     return mean_cosine(encoder, inference.blocks, inference.token_embedding, batches)

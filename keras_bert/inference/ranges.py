@@ -57,11 +57,7 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
 
 
 def read_ranges(directory: str | Path) -> Int8Ranges | None:
-    """Reads the ranges of a preset; None if it has no such file.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
+    """Reads the ranges of a preset; None if it has no such file. Raises ValueError if it is damaged."""
     path = Path(directory) / INT8_RANGES
     if not path.is_file():
         return None

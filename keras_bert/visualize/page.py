@@ -18,31 +18,14 @@ from keras_bert.visualize.attention_weights import AttentionWeights
 from keras_bert.visualize.evaluation_page import source_hash
 
 # In the order of their dependencies.
-_SCRIPTS = (
-    "weights.js",
-    "colours.js",
-    "state.js",
-    "tokens.js",
-    "cells.js",
-    "heads.js",
-    "map.js",
-    "grid.js",
-    "neurons.js",
-    "controls.js",
-)
+_SCRIPTS = ("weights", "colours", "state", "tokens", "cells", "heads", "map", "grid", "neurons", "controls")
 _LONGEST_TITLE = 60
 
 
 def page(weights: AttentionWeights, layer: int, head: int) -> str:
-    style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
+    style, script = _part("page.css"), "\n".join(_part(f"{name}.js") for name in _SCRIPTS)
     script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps the script's names local
-    policy = {
-        "default-src": "'none'",
-        "script-src": source_hash(script),
-        "style-src": source_hash(style),
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
+    sources = f"script-src {source_hash(script)}; style-src {source_hash(style)}"
     layers, heads = weights.weights.shape[:2]
     data = {
         "texts": weights.texts,
@@ -60,7 +43,7 @@ def page(weights: AttentionWeights, layer: int, head: int) -> str:
     return Template(
         _part("page.html")
     ).substitute(
-        policy="; ".join(f"{name} {source}" for name, source in policy.items()),
+        policy=f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'",
         title=html.escape(title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"),
         style=style,
         data=json.dumps(data).replace("<", "\\u003c"),  # so that no text can close the script element

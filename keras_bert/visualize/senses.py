@@ -125,8 +125,7 @@ def find_senses(
 
     Raises:
         TypeError: the word, the paragraphs or the labels are not str.
-        ValueError: the word occurs less than twice, or in a sentence that is too long for the model; or the number of
-            labels is not that of paragraphs.
+        ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
 
     Example:
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
@@ -238,10 +237,7 @@ context. Point at an occurrence to read its sentence; numbers without room are l
 
 
 def page(senses: Senses) -> str:
-    """Makes an HTML page: a plot of points, each with its sentence as a tooltip, and a list of the sentences.
-
-    Each label has a colour. Raises ValueError for more than eight labels.
-    """
+    """Makes an HTML page: points, coloured by label, and a list of the sentences. ValueError: over eight labels."""
     colours = _colours_of_labels(senses)
     places = _scale_to_page(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]
@@ -251,11 +247,8 @@ def page(senses: Senses) -> str:
         drawn_label = ""
         if label is not None:
             label_x, label_y = label
-            drawn_label = (
-                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{label_x:.1f}" y2="{label_y:.1f}"/>'
-                if is_far(label, (x, y))
-                else ""
-            )
+            if is_far(label, (x, y)):
+                drawn_label = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{label_x:.1f}" y2="{label_y:.1f}"/>'
             drawn_label += f'<text x="{label_x:.1f}" y="{label_y:.1f}">{number}</text>'
         title = f"<title>{number}: {escape(each.sentence)}</title>"
         points.append(
@@ -301,10 +294,7 @@ def _colours_of_labels(senses: Senses) -> dict[str | None, int]:
 
 
 def picture(senses: Senses) -> bytes:
-    """Draws a PNG of the points that `page` shows, with their numbers.
-
-    Raises ImportError without matplotlib, and ValueError for more than eight labels.
-    """
+    """Draws a PNG of the points that `page` shows, with its errors. Raises ImportError without matplotlib."""
     figure, axes = new_figure(8, 5)
     drawn = {}
     for label, colour in _colours_of_labels(senses).items():
@@ -342,9 +332,5 @@ def _scale_to_page(points: np.ndarray) -> np.ndarray:
 
 
 def _mark_word(occurrence: Occurrence) -> str:
-    before, word, after = (
-        occurrence.sentence[: occurrence.start],
-        occurrence.sentence[occurrence.start : occurrence.end],
-        occurrence.sentence[occurrence.end :],
-    )
-    return f"{escape(before)}<mark>{escape(word)}</mark>{escape(after)}"
+    sentence, start, end = occurrence.sentence, occurrence.start, occurrence.end
+    return f"{escape(sentence[:start])}<mark>{escape(sentence[start:end])}</mark>{escape(sentence[end:])}"

@@ -139,13 +139,7 @@ def attention(
 
 
 class AttentionView:
-    """The attention weights of one text or one pair, shown or saved; `attention` makes it.
-
-    Args:
-        weights: the tokens, the weights between them, and the queries and keys behind the weights.
-
-    Attributes:
-        weights: the same as the argument.
+    """The attention `weights` of one text or one pair, shown or saved; `attention` makes it.
 
     Example:
         >>> import numpy as np
@@ -174,7 +168,6 @@ class AttentionView:
 
         Raises:
             FileExistsError: the file exists and `overwrite` is False.
-            ImportError: matplotlib is not installed.
             ValueError: the path has another suffix, or there is no such layer or head.
         """
         path = Path(path)
