@@ -46,9 +46,6 @@ def read_beir(directory: str | Path, split: str = "test") -> RetrievalData:
     Returns:
         The documents; the queries that have judgements; and the judgements, as grades of 0 or more.
 
-    Raises:
-        FileNotFoundError, ValueError: a part is missing, or a row of it is bad.
-
     Warns:
         UserWarning: the number of judged documents that are not in the corpus: no search finds them.
 

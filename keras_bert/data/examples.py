@@ -130,10 +130,8 @@ class Rows:
         """Lists the cells of each row that its example does not hold, by column, so that output can repeat them.
 
         All rows have the same columns: a key that a row of JSON lines lacks is None. Without a header, columns are "1",
-        "2" and so on. If two columns have one name, the second is renamed by its number: "name (3)".
-
-        Raises:
-            ValueError: a cell cannot be written.
+        "2" and so on. If two columns have one name, the second is renamed by its number: "name (3)". Raises ValueError
+        if a cell cannot be written.
         """
         if not self.cells:
             return [{} for _ in range(len(self))]
@@ -173,9 +171,6 @@ class Examples:
             the file was read without labels.
         rows: where each example stands in its file, and the other cells there. None for examples that are from no file.
 
-    Raises:
-        ValueError: the lists, or the words and labels of a sentence, have different lengths.
-
     Example:
         >>> examples = Examples({"text": ["What a film!", "I left."]}, labels=["good", "bad"])
         >>> examples.x, examples.label_counts
@@ -212,12 +207,7 @@ class Examples:
 
     @property
     def label_names(self) -> list[str]:
-        """The names of all labels, in alphabetical order; `["value"]` if labels are numbers.
-
-        Example:
-            >>> Examples({"text": ["a", "b"]}, labels=[("war", "love"), ()]).label_names
-            ['love', 'war']
-        """
+        """The names of all labels, in alphabetical order; `["value"]` if labels are numbers."""
         names = set(self._single_labels())
         texts = [name for name in names if isinstance(name, str)]
         return sorted(texts) if len(texts) == len(names) else ["value"]

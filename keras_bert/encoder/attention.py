@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances
-from keras_bert.encoder.layers import LayerMaker, dropout
+from keras_bert.encoder.layers import Dropout, LayerMaker
 from keras_bert.encoder.positions import RelativeBias, rotate
 from keras_bert.encoder.unpadding import LOWEST, AttentionMask, Unpadding, shapes_may_vary
 from keras_bert.shapes import block_layers
@@ -183,9 +183,9 @@ class SelfAttention(keras.layers.Layer):
         self.make = make = LayerMaker(block_layers(config, layer), config, self.dtype_policy)
         self.qkv = make("attention/qkv")
         self.output_dense = make("attention/output")
-        self.dropout = dropout(config.attention_dropout, self.dtype_policy)
+        self.dropout = Dropout(config.attention_dropout, dtype=self.dtype_policy, name="dropout")
         if config.disentangled_buckets is not None:
-            self.distance_dropout = dropout(config.hidden_dropout, self.dtype_policy, "distance_dropout")
+            self.distance_dropout = Dropout(config.hidden_dropout, dtype=self.dtype_policy, name="distance_dropout")
 
     def build(self, input_shape: Any = None) -> None:
         self.make.build()

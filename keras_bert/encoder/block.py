@@ -11,7 +11,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.disentangled import Distances
-from keras_bert.encoder.layers import LayerMaker, dropout, feed_forward_activation
+from keras_bert.encoder.layers import Dropout, LayerMaker, feed_forward_activation
 from keras_bert.encoder.positions import RelativeBias
 from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.shapes import block_layers
@@ -31,7 +31,7 @@ class TransformerBlock(keras.layers.Layer):
         self.activation = feed_forward_activation(config)
         self.output_dense = make("output")
         self.output_norm = make("output_norm")
-        self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
+        self.dropout = Dropout(config.hidden_dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape: Any = None) -> None:
         self.attention.build()

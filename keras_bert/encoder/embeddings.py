@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, select_distances
-from keras_bert.encoder.layers import LayerMaker, dropout
+from keras_bert.encoder.layers import Dropout, LayerMaker
 from keras_bert.encoder.positions import RelativeBias, relative_bias
 from keras_bert.encoder.unpadding import Unpadding, same_document
 from keras_bert.shapes import embedding_layers
@@ -35,7 +35,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.distances_table = make("distances")
         self.distances_norm = make("distances_norm")
         self.norm = make("norm")
-        self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
+        self.dropout = Dropout(config.hidden_dropout, dtype=self.dtype_policy, name="dropout")
         self.projection = make("projection")
 
     def build(self, input_shape: Any = None) -> None:

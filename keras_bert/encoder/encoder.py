@@ -119,7 +119,7 @@ class BertEncoder(FreezesLayers):
             `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token. Families without a pooler
                 (DistilBERT, ELECTRA) return the last hidden state of the first token, or the mean over all tokens;
             `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding gets
-                zeros, because it is not computed (see `Unpadding`), or meaningless values if XLA compiles;
+                zeros, because it is not computed, or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` floats `[batch, seq_length, hidden]`; the last is
                 `sequence_output`, which without layers is the token embeddings;
             `default`: the same as `pooled_output`.

@@ -130,8 +130,3 @@ class LayerMaker:
         """Builds the layers, in the order in which they were made."""
         for path, made in self._made.items():
             made.build((None, self._layers[path][0]))  # the input's width; embeddings ignore it
-
-
-def dropout(rate: float, dtype: Any, name: str = "dropout") -> Dropout:
-    """Makes a dropout layer."""
-    return Dropout(rate, dtype=dtype, name=name)

@@ -88,11 +88,7 @@ def summarize(
     Args:
         config: the architecture.
         heads: the shapes of each head's weights, as from `Checkpoint.shapes`.
-        batch_size: the number of sequences in a training step.
-        sequence_length: the number of tokens in a sequence.
-
-    Raises:
-        ValueError: `batch_size` is less than 1, or `sequence_length` is not within the model's positions.
+        batch_size, sequence_length: the sequences of a training step, and the tokens of each.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -106,15 +102,10 @@ def summarize(
         raise ValueError(f"batch_size is {batch_size}; expected at least 1")
     if not 1 <= sequence_length <= config.max_positions:
         raise ValueError(f"sequence_length is {sequence_length}; this model has {config.max_positions} positions")
-    flops, activations = _flops_per_token(config, sequence_length), _activations(config, sequence_length)
-    return Summary(
-        config=config,
-        batch_size=batch_size,
-        sequence_length=sequence_length,
-        parts=_parts(config, heads or {}),
-        activation_bytes=_FLOAT32 * batch_size * activations,
-        flops_per_token=flops,
-    )
+    parts = _parts(config, heads or {})
+    activation_bytes = _FLOAT32 * batch_size * _activations(config, sequence_length)
+    flops = _flops_per_token(config, sequence_length)
+    return Summary(config, batch_size, sequence_length, parts, activation_bytes, flops)
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,40 +15,7 @@ from keras_bert.inference.inference_block import InferenceBlock, RecordingDense,
 from keras_bert.inference.ranges import InputRange
 
 # The built-in texts for calibration: sentences of many kinds and lengths.
-SAMPLE_TEXTS = [
-    "Good morning!",
-    "Where is the nearest train station?",
-    "The committee meets on Tuesday, the 4th of March, at half past nine.",
-    "I bought these shoes two weeks ago, and the left sole has already come off; I would like my money back.",
-    "Absolutely loved it.",
-    "The soup was cold, the waiter was rude, and nobody apologised.",
-    "Photosynthesis turns light, water and carbon dioxide into sugar and oxygen.",
-    "In 1969, two astronauts walked on the Moon while a third stayed in orbit.",
-    "def add(a, b): return a + b",
-    "Error 404: the page /index.html was not found on this server.",
-    "Please reset my password, my account name is j.smith_82@example.com.",
-    "A small boy in a red coat is feeding ducks beside a frozen pond.",
-    "Two dogs run across a field.",
-    "The patient was given 50 mg twice a day and reported no side effects.",
-    "Shares fell by 3.2% after the company warned that profits would be lower than expected this year.",
-    "He said he would call, but he never did, and after a month she stopped waiting.",
-    "What is the capital of Australia, and how many people live there?",
-    "Mix flour, sugar and butter, add an egg, and bake the dough for 25 minutes at 180 degrees.",
-    "The defendant denies every charge that the prosecution has brought against him.",
-    "Paris, Berlin, Tokyo, Lagos and São Paulo were shortlisted.",
-    "no",
-    "The film's second half drags; its ending, though, is the best thing that the director has done in years.",
-    "The bridge, built in 1874 and closed since the flood, will open again to pedestrians next spring.",
-    "Why do cats purr?",
-    "To be eligible, applicants must be over eighteen, hold a valid licence, and have lived in the county for a year.",
-    "Der schnelle braune Fuchs springt über den faulen Hund.",
-    "La reunión se ha aplazado hasta el jueves por la tarde.",
-    "The midfielder scored twice in the last ten minutes to win the match.",
-    "Rain is expected in the north, with winds of up to 70 km/h near the coast.",
-    "Let x be a real number greater than zero; then there is an n such that 1/n is less than x.",
-    "My order #48213 still has not arrived :(",
-    "She opened the letter, read it twice, folded it again, and put it back into the drawer without a word.",
-]
+SAMPLE_TEXTS = Path(__file__).with_name("sample_texts.txt").read_text(encoding="utf-8").splitlines()
 
 # SmoothQuant's alpha, the migration strength: 1 moves all differences in size between inputs into the kernel, 0 none.
 _SMOOTHING = 0.6

@@ -15,7 +15,7 @@ from keras_bert.encoder.attention import AttentionHeads
 from keras_bert.encoder.positions import RelativeBias
 from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.inference import onednn
-from keras_bert.inference.ranges import InputRange
+from keras_bert.inference.ranges import DENSE_LAYERS, InputRange
 
 # -- Token embeddings, and their vectors: int `[tokens]` -> float32 `[tokens, width]`.
 
@@ -149,10 +149,6 @@ def _fold_scales_into_values(weights: ArraysByName, scales: np.ndarray) -> Array
 
 # -- The block.
 
-# Dense layer -> its path in a `TransformerBlock`.
-_PATHS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate": "intermediate", "output": "output"}
-
-
 DenseT = TypeVar("DenseT", bound=FloatDense | Int8Dense, covariant=True)
 
 
@@ -222,7 +218,7 @@ class InferenceBlock(Generic[DenseT]):
 def _dense_weights(config: BertConfig, weights: ArraysByName) -> dict[str, np.ndarray]:
     """Collects the dense layers' weights: lacking biases are 0, and Q's include the division by `sqrt(head_size)`."""
     dense = {}
-    for name, path in _PATHS.items():
+    for name, path in DENSE_LAYERS.items():
         kernel = np.asarray(weights[f"{path}/kernel"])
         dense[f"{name}/kernel"] = kernel
         dense[f"{name}/bias"] = np.asarray(weights.get(f"{path}/bias", np.zeros(kernel.shape[1], np.float32)))

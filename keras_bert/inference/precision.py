@@ -81,8 +81,7 @@ def set_precision(
     of the embeddings and the pooler stay float32. After a change of the weights, call it again.
 
     Args:
-        encoder: the encoder.
-        precision: "float32", "bfloat16" or "int8".
+        encoder, precision: an encoder, and "float32", "bfloat16" or "int8".
         batches: inputs of the encoder that calibrate int8.
         ranges: the ranges of an earlier calibration, in place of batches.
 

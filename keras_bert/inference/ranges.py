@@ -12,8 +12,13 @@ import numpy as np
 from keras_bert.formats.model_files import INT8_RANGES
 from keras_bert.formats.weight_files import read_checked, write_checked
 
-DENSE_LAYERS = ("qkv", "context", "intermediate", "output")  # of a block, in order
-_SCALED = DENSE_LAYERS[:3]  # always have smoothing scales; "output" has none if its input is already int8
+# The dense layers of a block, in order -> their paths in a `TransformerBlock`.
+DENSE_LAYERS = {
+    "qkv": "attention/qkv",
+    "context": "attention/output",
+    "intermediate": "intermediate",
+    "output": "output",
+}
 _SCALES_KEY = "divisors"  # the end of their names in the file
 
 
@@ -76,7 +81,7 @@ def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRan
     ranges = {}
     for name in DENSE_LAYERS:
         key = f"{prefix}{name}/{_SCALES_KEY}"
-        scales = tensors[key] if name in _SCALED or key in tensors else None
+        scales = tensors[key] if name != "output" or key in tensors else None  # none if its input is already int8
         (limit,) = tensors[f"{prefix}{name}/limit"].tolist()
         for values in (np.array(limit), scales):
             if values is not None and not (np.isfinite(values).all() and (values > 0).all()):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.choices import check_choice
 from keras_bert.formats.tokenizers import byte_pairs
 from keras_bert.formats.tokenizers.byte_pairs import BytePairArguments
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
@@ -37,8 +38,7 @@ class BytePairTokenizer(Tokenizer):
 
     Text is split into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
     order of the merges. No text is unknown, and without `normalization`, `detokenize` returns every byte. The
-    vocabulary has one printable symbol for each byte, as in the file: `Ġ` is the space. It works eagerly, in
-    `tf.function`, in `tf.data` and in a SavedModel, and captures only constants.
+    vocabulary has one printable symbol for each byte, as in the file: `Ġ` is the space.
 
     ModernBERT (Warner et al. 2024) composes text, has tokens for runs of spaces, and packs pairs as BERT does, with
     type id 0 for both texts. EuroBERT (Boizard et al. 2025) has Llama 3's vocabulary and splits words like it.
@@ -61,16 +61,13 @@ class BytePairTokenizer(Tokenizer):
         merges: list of pairs of str. For the others, see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a part or
-            the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
+        FileNotFoundError, ValueError: there is no such file, or the vocabulary and the merges contradict each other, or
+            lack a special token or a byte of UTF-8.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
     end within a character, so that its bytes are not valid UTF-8. If a token is part of a composed character, its span
-    is the whole character.
-
-    Letters, numbers and white space follow TensorFlow's version of Unicode. Newer characters count as symbols, and are
-    separated from the letters beside them.
+    is the whole character. Characters newer than TensorFlow's version of Unicode count as symbols, and are separated
+    from the letters beside them.
 
     Example:
         >>> letters = {symbol: i for i, symbol in enumerate(byte_symbols())}
@@ -110,9 +107,7 @@ class BytePairTokenizer(Tokenizer):
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
-        if split not in byte_pairs.SPLIT_PATTERNS:
-            known = ", ".join(byte_pairs.SPLIT_PATTERNS)
-            raise ValueError(f"split is {split!r}; expected one of {known}")
+        check_choice("split", split, byte_pairs.SPLIT_PATTERNS)
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)

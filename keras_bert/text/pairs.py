@@ -75,8 +75,7 @@ def check_rows(
     sequence_length: int | None, truncation: str, pad_to_multiple_of: int, max_sequence_length: int, stride: int | None
 ) -> None:
     """Raises TypeError or ValueError for a bad argument; see `BertPreprocessor`."""
-    if truncation not in TRUNCATIONS:
-        raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
+    check_choice("truncation", truncation, TRUNCATIONS)
     for name, value, may_be_none in (
         ("max_sequence_length", max_sequence_length, False),
         ("sequence_length", sequence_length, True),

@@ -75,7 +75,6 @@ class BertPreprocessor(keras.layers.Layer):
             `input_type_ids`: 1 for `b [SEP]`, 0 for the rest; all 0 for RoBERTa and XLM-RoBERTa.
 
     Raises:
-        TypeError, ValueError: a bad argument, or texts that are not strings.
         ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
             `truncation="error"`; or the call is compiled with XLA, which has no strings.
 
@@ -216,19 +215,16 @@ class BertPreprocessor(keras.layers.Layer):
     def from_preset(
         cls, handle: str | Path | Preset, special_tokens_in_text: bool | None = None, **overrides: Any
     ) -> "BertPreprocessor":
-        """Loads a preset's tokenizer, of the class that its files determine; see `load_tokenizer`.
+        """Loads a preset's tokenizer; see `load_tokenizer` for the handle and errors.
 
         Args:
-            handle: as for `load_tokenizer`, with the model's configuration.
+            handle: a preset with a model, whose positions limit rows.
             special_tokens_in_text: whether to recognize special tokens in the texts; by default as the files say,
                 which is no. With an argument `tokenizer`, that decides.
             **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
                 `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
                 positions. `truncation` is by default that of the library whose format the directory has:
                 "odd_to_longer" for Hugging Face's, "longest_first" for Google's and KerasHub's.
-
-        Raises:
-            FileNotFoundError, ValueError: as `load_tokenizer`, or the vocabulary does not fit the model.
         """
         with Preset.open(handle) as preset:
             config = preset.config

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert import undocumented
+from keras_bert.choices import check_choice
 from keras_bert.formats.tokenizers import sentencepiece_model as spm
 from keras_bert.formats.tokenizers import unigram
 from keras_bert.text.pairs import PairFormat
@@ -39,8 +40,8 @@ S = TypeVar("S", bound="SentencePieceTokenizer")
 class SentencePieceTokenizer(Tokenizer):
     """A tokenizer with SentencePiece (Kudo and Richardson 2018), and with a family's steps before and after it.
 
-    TensorFlow Text runs google/sentencepiece's own segmentation. The operation holds the model as an attribute, so
-    functions capture no resource, and a SavedModel needs no further file. The families differ as follows:
+    TensorFlow Text runs google/sentencepiece's own segmentation. A SavedModel holds the model, and needs no further
+    file. The families differ as follows:
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no token that ends in a digit and a comma.
@@ -54,8 +55,7 @@ class SentencePieceTokenizer(Tokenizer):
     - `"deberta-v2"` (He et al. 2021, DeBERTaV3), like the sentencepiece library: the text unchanged; ids of the model,
       and `[MASK]` at the end. Characters that are not in version 3's model become the tokens of their bytes, such as
       `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
-      `3 3333 3333`, the choice is that of the library up to version 0.2.1, which compares a candidate's sum in float64
-      with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
+      `3 3333 3333`, the choice is that of the library up to version 0.2.1.
     - `"unigram"`, of static vectors: any Unigram model with its own ids. Rows have no special tokens: all are the
       unknown one.
     - `"model2vec"`, as model2vec 0.6 makes them: the same, with spaces around ASCII's punctuation. The span of a
@@ -100,8 +100,7 @@ class SentencePieceTokenizer(Tokenizer):
         more_special_tokens: Sequence[str] = (),
         packing: str | None = None,
     ):
-        if family not in spm.FAMILIES:
-            raise ValueError(f"family is {family!r}; expected one of {', '.join(spm.FAMILIES)}")
+        check_choice("family", family, spm.FAMILIES)
         self.family = family
         usage = spm.FAMILIES[family]
         self.pair_format = PairFormat(usage.separators, usage.second_type_id, packing=packing or usage.packing)

@@ -27,6 +27,8 @@ T = TypeVar("T", bound="Tokenizer")
 class Tokenizer:
     """The base class of the three tokenizers, which turn strings into ids and back.
 
+    They work eagerly, in `tf.function`, in `tf.data` and in a SavedModel, and capture only constants.
+
     Attributes:
         vocabulary: list of str; the index is the id.
         vocabulary_size: int.
@@ -109,17 +111,12 @@ class Tokenizer:
         return ids[0], starts[0], ends[0]
 
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Tokenizes each word by itself, as `transformers` does with `is_split_into_words=True`.
+        """Tokenizes each word, string `[batch, (words)]`, by itself: int32 `[batch, (words), (tokens)]`.
 
         Use it if words have labels. If tokens include the space before them, every word gets a space, even the first
         (`add_prefix_space=True` in `transformers`). Every word has a token: if normalization leaves nothing of a word,
-        such as a lone control character, it becomes the unknown token (in `transformers`, it has no token).
-
-        Args:
-            words: string `[batch, (words)]`.
-
-        Returns:
-            int32 `[batch, (words), (tokens)]`. Errors are those of `tokenize`, with the index of the word in the batch.
+        such as a lone control character, it becomes the unknown token (in `transformers`, it has no token). Errors are
+        those of `tokenize`, with the index of the word in the batch.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -137,8 +134,7 @@ class Tokenizer:
         """Groups tokens by word, which begins with each row, and with each token that `begins_word` marks.
 
         Args:
-            ids: int32 `[batch, (tokens)]`, from `tokenize`.
-            *others: other values of the tokens, of the same shape, such as offsets.
+            ids, *others: int32 `[batch, (tokens)]`, from `tokenize`; other values of the tokens, such as offsets.
 
         Returns:
             One ragged tensor `[batch, (words), (tokens)]` for each argument.

@@ -29,8 +29,7 @@ class WordPieceTokenizer(Tokenizer):
     """The tokenizer of Google's original BERT (Devlin et al. 2018, `FullTokenizer`), id for id.
 
     It removes control characters, lower-cases, strips accents, and splits the text into words at white space and around
-    punctuation and CJK characters. Each word is split, from the left, into the longest tokens in the vocabulary. It
-    works eagerly, in `tf.function`, in `tf.data` and in a SavedModel.
+    punctuation and CJK characters. Each word is split, from the left, into the longest tokens in the vocabulary.
 
     Args:
         vocabulary: path of a `vocab.txt`, or the list of tokens; the index is the id.

@@ -117,14 +117,12 @@ def find_senses(
     Use it to see how many senses of a word an encoder separates.
 
     Args:
-        encoder: the encoder.
-        preprocessor: the encoder's preprocessor, with `sequence_length=None`.
+        encoder, preprocessor: an encoder, and its preprocessor with `sequence_length=None`.
         word: one word, or several with spaces; case is ignored.
         paragraphs: the text, which is split into sentences.
         labels: a label for each paragraph, such as the sense of the word there; they do not change the vectors.
 
     Raises:
-        TypeError: the word, the paragraphs or the labels are not str.
         ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
 
     Example:

@@ -117,16 +117,11 @@ def attention(
     Args:
         encoder: any encoder.
         preprocessor: the encoder's preprocessor. Only its tokenizer is used: nothing is padded or truncated.
-        text: a text that fits into the model's positions.
-        second: the second text of a pair.
+        text, second: a text, or a pair, which must fit into the positions of the model.
 
     Returns:
         A view that can be saved. A notebook shows it as a page of four parts: lines between tokens, a heat map, an
         overview of all heads, and the computation of a weight.
-
-    Raises:
-        TypeError: a text is not a str.
-        ValueError: the text is too long for the model, or not valid Unicode.
 
     Example:
         >>> from keras_bert import BertEncoder, BertPreprocessor

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import ACTIVATIONS, LayerMaker, dropout
+from keras_bert.encoder.layers import ACTIVATIONS, Dropout, LayerMaker
 from keras_bert.formats import check_storable
 from keras_bert.shapes import CLASSIFIERS, head_layers
 from keras_bert.tensors import Tensor
@@ -37,7 +37,8 @@ class ClassifierHead(keras.layers.Layer):
         config.check_pooler([head])
         super().__init__(**kwargs)
         self.config, self.head, self.units = config, head, units
-        self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
+        rate = config.hidden_dropout if dropout_rate is None else dropout_rate
+        self.dropout = Dropout(rate, dtype=self.dtype_policy, name="dropout")
         self.make = make = LayerMaker(head_layers(config, head, units), config, self.dtype_policy)
         self.transform = make("transform")
         self.activation = _ACTIVATIONS[config.activation_of(head)]
