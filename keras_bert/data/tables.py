@@ -16,7 +16,6 @@ from keras_bert.counted import counted, did_you_mean, listed
 from keras_bert.data import table_formats
 from keras_bert.data.examples import Problems, check_row, check_text
 from keras_bert.data.table_formats import Row
-from keras_bert.files import check_is_file
 
 Column: TypeAlias = str | int  # by name, or by number from 1, also as a str of digits
 R = TypeVar("R", bound=Row)
@@ -260,10 +259,8 @@ def text_rows(
 
 def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = False) -> None:
     """Checks that a file is a corpus with a column of texts, as `read_corpus` does, up to the first text."""
-    check_is_file(path)
-    if must_be_table:
-        table_formats.known_format(path, None)
-    if table_formats.format_of(path) is not None:
+    found = table_formats.known_format(path, None) if must_be_table else table_formats.format_of(path)
+    if found is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reading itself warns
             next(text_rows(path, [text_column], may_be_empty=True), None)
@@ -288,7 +285,6 @@ def text_in(value: object, name: str) -> str:
 
 def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
     """Reads a corpus: a table, as `read_table` does; any other file has one text per line. Skips its blank lines."""
-    check_is_file(path)
     if table_formats.format_of(path) is not None:
         numbered_rows = text_rows(path, [text_column], skip_bad=skip_bad)
         return [CorpusRow(number, row, row[text_column]) for number, row in numbered_rows]

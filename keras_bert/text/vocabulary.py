@@ -1,6 +1,5 @@
 """Reads `vocab.txt`, `vocab.json` and `merges.txt`, and checks vocabularies and merges."""
 
-import itertools
 import os
 import re
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -124,10 +123,6 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
         tuple(pair.split(" ") if isinstance(pair, str) else pair if isinstance(pair, list | tuple) else ())
         for pair in merges
     ]
-    # Checks pair by pair only if something is wrong: there are hundreds of thousands.
-    flatten = itertools.chain.from_iterable
-    if {*map(len, pairs)} <= {2} and {*map(type, flatten(pairs))} <= {str} and "" not in {*flatten(pairs)}:
-        return cast("list[tuple[str, str]]", pairs)
     for number, (pair, line) in enumerate(zip(pairs, merges, strict=True)):
         if len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise ValueError(f"{source}: merge {number} is {line!r:.60}; expected two tokens with a space between")
@@ -136,8 +131,6 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
 
 def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
     """Raises ValueError if a part or the result of a merge is not in the vocabulary."""
-    if ids.keys() >= {*itertools.chain.from_iterable(merges), *map("".join, merges)}:
-        return
     for number, (left, right) in enumerate(merges):
         for token in (left, right, left + right):
             if token not in ids:
