@@ -12,19 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.formats.tokenizers.byte_pairs import SPLIT_PATTERNS, SplitPattern
-from keras_bert.text.arrays.words import (
-    IDEOGRAPH,
-    LETTER,
-    MARK,
-    NUMBER,
-    OTHER,
-    PLANE_4,
-    PLANE_14,
-    PLANE_14_END,
-    SIGN,
-    SPACE,
-    corpus_kinds,
-)
+from keras_bert.text.arrays.words import LETTER, NUMBER, OTHER, PLANE_4, SPACE, Operations, corpus_kinds, mark_words
 from keras_bert.text.strings import (
     INVALID_UTF8,
     SPACES,
@@ -76,6 +64,14 @@ def shifted(values: tf.Tensor, by: int) -> tf.Tensor:
 
 # -- The words of tagged corpora.
 
+_TENSORFLOW = Operations(
+    tf.where,
+    tf.gather,
+    lambda values, by: tf.roll(values, by, axis=0),
+    lambda values: tf.cumsum(tf.cast(values, tf.int32)),
+    lambda values: tf.where(values)[:, 0],
+)
+
 
 def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Finds the words of texts, string `[batch]`, in much the same way as corpora of tagged words.
@@ -100,7 +96,8 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
         batch = tf.size(texts, tf.int64)
         check_utf8(texts, tf.range(batch))
         codes = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (chars)]
-        in_word, begins = _mark_words(codes)
+        kinds = tf.cast(_look_up_kinds(codes.values, corpus_kinds()), tf.int32)
+        in_word, begins = mark_words(codes.values, begins_run(codes.value_rowids()), kinds, _TENSORFLOW)
         chars = tf.where(in_word)[:, 0]  # [chars in words], indices of characters
         first = tf.where(tf.gather(begins, chars))[:, 0]  # [words], indices into `chars`
         splits = tf.concat([first, tf.size(chars, tf.int64)[None]], 0)
@@ -111,34 +108,6 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
         ends = starts + tf.cast(words.row_lengths(), tf.int64)
         columns = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
         return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in columns)
-
-
-def _mark_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
-    chars, rows = codes.values, codes.value_rowids()
-    index = tf.range(tf.size(chars))
-    before = tf.maximum(index - 1, 0)
-    begins_row = begins_run(rows)
-    kind = tf.cast(_look_up_kinds(chars, corpus_kinds()), tf.int32)
-    kind = tf.where((chars >= PLANE_14) & (chars < PLANE_14_END), MARK, kind)
-    is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
-    kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
-    base = find_run_starts(~is_mark)  # [chars]
-    kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
-
-    # A space or an ideograph is a chunk by itself. Any other chunk has signs, a word with signs inside, then signs.
-    is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
-    new_chunk = begins_row | is_separate | tf.gather(is_separate, before)
-    chunk = tf.cumsum(tf.cast(new_chunk, tf.int32)) - 1
-    size = tf.size(chars)
-    first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), chunk, size)
-    last_letter = tf.math.unsorted_segment_max(tf.where(kind == LETTER, index, -1), chunk, size)
-    outside = (index < tf.gather(first_letter, chunk)) | (index > tf.gather(last_letter, chunk))
-    outside &= kind == SIGN
-
-    in_run = tf.gather(outside, before) & outside & (chars == tf.gather(base_char, before))
-    begins = new_chunk | ((outside | tf.gather(outside, before)) & ~in_run)
-    return kind != SPACE, begins & ~is_mark & (kind != SPACE)
 
 
 # -- The words of byte pairs: the matches of GPT-2's and Llama 3's patterns.

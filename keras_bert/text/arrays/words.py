@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,8 @@ def find_words(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         check_surrogates(texts)
         raise
     rows = np.repeat(np.arange(len(texts)), lengths)
-    in_word, begins = _mark_words(chars, np.diff(rows, prepend=-1) != 0)
+    kinds = corpus_kinds()[np.minimum(chars, PLANE_4 - 1)]
+    in_word, begins = mark_words(chars, np.diff(rows, prepend=-1) != 0, kinds, _NUMPY)
     place = np.flatnonzero(in_word)
     first = np.flatnonzero(begins[place])
     counts = np.diff(first, append=len(place))
@@ -49,28 +51,36 @@ def find_words(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
     return words
 
 
-def _mark_words(chars: np.ndarray, begins_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Operations(NamedTuple):
+    """The functions of a library that `mark_words` needs."""
+
+    where: Callable[..., Any]
+    take: Callable[[Any, Any], Any]  # of values, and indices
+    shift: Callable[[Any, int], Any]  # moves values to the right, the last ones to the beginning
+    count: Callable[[Any], Any]  # of True, up to each value
+    indices: Callable[[Any], Any]  # of True
+
+
+_NUMPY = Operations(np.where, np.take, np.roll, np.cumsum, np.flatnonzero)
+
+
+def mark_words(chars: Any, begins_row: Any, kind: Any, library: Operations) -> tuple[Any, Any]:
     """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
-    size = len(chars)
-    index = np.arange(size)
-    before = np.maximum(index - 1, 0)
-    kind = corpus_kinds()[np.minimum(chars, PLANE_4 - 1)]
-    kind[(chars >= PLANE_14) & (chars < PLANE_14_END)] = MARK
-    is_mark = (kind == MARK) & ~begins_row & (kind[before] != SPACE)
-    kind[(kind == MARK) & ~is_mark] = LETTER
-    base = np.maximum.accumulate(np.where(is_mark, 0, index))
-    kind, base_char = kind[base], chars[base]
+    where, take, shift, count, indices = library
+    kind = where((chars >= PLANE_14) & (chars < PLANE_14_END), MARK, kind)
+    is_mark = (kind == MARK) & ~begins_row & (shift(kind, 1) != SPACE)
+    kind = where((kind == MARK) & ~is_mark, LETTER, kind)
+    base = take(indices(~is_mark), count(~is_mark) - 1)
+    kind, base_char = take(kind, base), take(chars, base)
 
     # A space or an ideograph is a chunk by itself. Any other chunk has signs, a word with signs inside, then signs.
     is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
-    new_chunk = begins_row | is_separate | is_separate[before]
-    chunk, chunks = np.cumsum(new_chunk) - 1, np.flatnonzero(new_chunk)
-    if not size:  # there is no least of nothing
-        return new_chunk, new_chunk
-    first_letter = np.minimum.reduceat(np.where(kind == LETTER, index, size), chunks)[chunk]
-    last_letter = np.maximum.reduceat(np.where(kind == LETTER, index, -1), chunks)[chunk]
-    outside = ((index < first_letter) | (index > last_letter)) & (kind == SIGN)
+    new_chunk = begins_row | is_separate | shift(is_separate, 1)
+    chunk, letters = count(new_chunk) - 1, count(kind == LETTER)
+    first, last = (take(indices(each), chunk) for each in (new_chunk, shift(new_chunk, -1)))
+    has_letter_before = (letters > take(letters, first)) | (take(kind, first) == LETTER)
+    outside = (kind == SIGN) & (~has_letter_before | (letters == take(letters, last)))
 
-    in_run = outside[before] & outside & (chars == base_char[before])
-    begins = new_chunk | ((outside | outside[before]) & ~in_run)
+    in_run = shift(outside, 1) & outside & (chars == shift(base_char, 1))
+    begins = new_chunk | ((outside | shift(outside, 1)) & ~in_run)
     return kind != SPACE, begins & ~is_mark & (kind != SPACE)
