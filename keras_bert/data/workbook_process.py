@@ -37,10 +37,9 @@ def read_workbook(path: str | Path, sheet: str | None = None) -> Generator[list[
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as process,
     ):
-        assert process.stdout is not None
         is_whole = False
         try:
-            for line in process.stdout:
+            for line in process.stdout or ():
                 row = json.loads(line) if line.endswith(b"\n") else None
                 is_whole = row is True
                 if isinstance(row, str):
