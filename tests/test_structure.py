@@ -49,6 +49,17 @@ def test_importing_loads_nothing_heavy(name):
     assert result.stdout.strip() == "[]"
 
 
+def test_no_conftest_imports_tensorflow():
+    """pytest-xdist's first process runs no test, but reads those of the directories that it is given."""
+    paths = (PACKAGE.parent / "tests").rglob("conftest.py")
+    modules = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in paths]
+    assert len(modules) > 10
+    code = f"import sys, {', '.join(modules)}; print([m for m in ('keras', 'tensorflow') if m in sys.modules])"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert result.stdout.strip() == "[]"
+
+
 def test_imports_point_one_way():
     checked = 0
     for path in PACKAGE.rglob("*/*.py"):

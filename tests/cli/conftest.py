@@ -1,17 +1,15 @@
 import functools
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from click.testing import Result
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder
+import keras_bert
+from keras_bert import BertConfig, text
 from keras_bert.cli import main
 from keras_bert.formats import write_config
-from keras_bert.tasks import BertMaskedLM, registry
-from keras_bert.text import WordPieceTokenizer
+from keras_bert.tasks import registry
 
 from ..support import small
 from ..support.commands import KINDS, QUICK_PRETRAINING, SIZES, invoke, write_documents
@@ -20,7 +18,7 @@ from ..support.commands import KINDS, QUICK_PRETRAINING, SIZES, invoke, write_do
 @pytest.fixture(scope="package", autouse=True)
 def _each_model_loaded_once():  # and only for the tests in this folder
     with pytest.MonkeyPatch.context() as patch:
-        for model in (BertSentenceEncoder, BertMaskedLM, WordPieceTokenizer):
+        for model in (keras_bert.BertSentenceEncoder, keras_bert.BertMaskedLM, text.WordPieceTokenizer):
             patch.setattr(model, "from_preset", functools.cache(model.from_preset))
         patch.setattr(registry, "load_task", functools.cache(registry.load_task))
         yield
@@ -29,6 +27,8 @@ def _each_model_loaded_once():  # and only for the tests in this folder
 @pytest.fixture(scope="package", autouse=True)
 def _untraced():
     """Runs tf.functions eagerly: tracing takes longer than a few calls."""
+    import tensorflow as tf
+
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
@@ -37,6 +37,8 @@ def _untraced():
 @pytest.fixture
 def traced():
     """Traces functions, as a process does: for many steps, and for numbers like a process's to the last bit."""
+    import tensorflow as tf
+
     tf.config.run_functions_eagerly(False)
     yield
     tf.config.run_functions_eagerly(True)
@@ -80,9 +82,13 @@ def fails(run):
 @pytest.fixture(scope="session")
 def untrained(tmp_path_factory) -> str:
     """The directory of an encoder of one layer with the small vocabulary, to train."""
+    import keras
+
     keras.utils.set_random_seed(3)
     directory = tmp_path_factory.mktemp("untrained")
-    BertEncoder(BertConfig(vocab_size=len(small.VOCABULARY), initializer_range=0.2, **SIZES)).save_preset(directory)
+    keras_bert.BertEncoder(BertConfig(vocab_size=len(small.VOCABULARY), initializer_range=0.2, **SIZES)).save_preset(
+        directory
+    )
     small.tokenizer().save_preset(directory)
     return str(directory)
 
@@ -90,9 +96,11 @@ def untrained(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def classifier(untrained, tmp_path_factory) -> str:
     """The directory of an untrained classifier."""
+    import keras
+
     directory = tmp_path_factory.mktemp("classifier") / "model"
     keras.utils.set_random_seed(2)  # a new head that gives each answer at times, and none by a hair
-    BertClassifier.from_preset(untrained, labels=list(KINDS)).save_preset(directory)
+    keras_bert.BertClassifier.from_preset(untrained, labels=list(KINDS)).save_preset(directory)
     return str(directory)
 
 

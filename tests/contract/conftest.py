@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from ..golden import make_golden_export as golden
 from ..support import small
 from ..support.data import TF_HUB
 
@@ -39,6 +38,8 @@ class Models(NamedTuple):
 
 @pytest.fixture(scope="session")
 def ours(exported):
+    from ..golden import make_golden_export as golden
+
     sizes, weights = small.CONFIG, small.weights()
     count = sum(value.size for name, value in weights.items() if not name.startswith("cls."))
     return Models(exported, small.VOCABULARY, golden.SEQUENCE_LENGTH, sizes.max_positions, sizes.hidden_size, count)

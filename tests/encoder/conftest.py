@@ -2,11 +2,9 @@
 
 import pytest
 
-from keras_bert import BertEncoder
-
-from ..support.encoders import random_encoder
-
 
 @pytest.fixture(scope="session")
-def encoder() -> BertEncoder:
+def encoder():
+    from ..support.encoders import random_encoder
+
     return random_encoder()

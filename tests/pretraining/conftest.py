@@ -5,14 +5,13 @@ import functools
 import numpy as np
 import pytest
 
-from keras_bert.pretraining import Records, write_records
-from keras_bert.pretraining.records import ShardWriter
-
 from ..support import corpus as small_corpus
 
 
 @pytest.fixture(scope="package", autouse=True)
 def few_writers():
+    from keras_bert.pretraining.records import ShardWriter
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("keras_bert.pretraining.records.ShardWriter", functools.cache(ShardWriter))
         yield
@@ -26,12 +25,16 @@ def preprocessor():
 @pytest.fixture(scope="package")
 def written(corpus, preprocessor, tmp_path_factory):
     """The directory of records of the corpus in two copies, and their counts. Tests must not change them."""
+    from keras_bert.pretraining import write_records
+
     directory = tmp_path_factory.mktemp("records")
     return directory, write_records(corpus, directory, preprocessor, copies=2, progress=False, **small_corpus.WRITTEN)
 
 
 @pytest.fixture(scope="package")
 def records(written):
+    from keras_bert.pretraining import Records
+
     return Records(written[0])
 
 

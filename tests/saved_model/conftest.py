@@ -4,18 +4,17 @@ import functools
 
 import pytest
 
-from keras_bert import BertMaskedLM, HubLayer
-from keras_bert.saved_model import export_encoder
+import keras_bert
 
-from ..golden import make_golden_export as golden
 from ..support import small
 from ..support.data import TF_HUB, unpack
-from ..support.hub import save_toy
 
 
 @pytest.fixture(scope="session")
 def committed(tmp_path_factory):
     """The exports in saved_models/tiny-bert: "preprocessor", "encoder" or "serving" -> a directory."""
+    from ..golden import make_golden_export as golden
+
     directory = tmp_path_factory.mktemp("committed")
 
     @functools.cache
@@ -45,33 +44,39 @@ def models(request):
 @pytest.fixture(scope="session")
 def without_dropout(ours, tmp_path_factory):
     """Our models with an encoder of one layer, without dropout: its training is deterministic."""
+    from keras_bert.saved_model import export_encoder
+
     directory = tmp_path_factory.mktemp("without_dropout") / "encoder"
-    export_encoder(BertMaskedLM(small.encoder(num_layers=1)), directory)
+    export_encoder(keras_bert.BertMaskedLM(small.encoder(num_layers=1)), directory)
     return {**ours, "encoder": str(directory)}
 
 
 @pytest.fixture(scope="session")
 def our_preprocessor(ours):
-    return HubLayer(ours["preprocessor"])
+    return keras_bert.HubLayer(ours["preprocessor"])
 
 
 @pytest.fixture(scope="session")
 def our_encoder(ours):
     """Not to be trained."""
-    return HubLayer(ours["encoder"])
+    return keras_bert.HubLayer(ours["encoder"])
 
 
 @pytest.fixture(scope="session")
 def preprocessor(request, models, ours):
-    return request.getfixturevalue("our_preprocessor") if models is ours else HubLayer(models["preprocessor"])
+    if models is ours:
+        return request.getfixturevalue("our_preprocessor")
+    return keras_bert.HubLayer(models["preprocessor"])
 
 
 @pytest.fixture(scope="session")
 def encoder(request, models, ours):
     """Not to be trained."""
-    return request.getfixturevalue("our_encoder") if models is ours else HubLayer(models["encoder"])
+    return request.getfixturevalue("our_encoder") if models is ours else keras_bert.HubLayer(models["encoder"])
 
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory):
+    from ..support.hub import save_toy
+
     return save_toy(tmp_path_factory.mktemp("toy") / "toy")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_bert import BertSentenceEncoder
+import keras_bert
 from keras_bert.search import database
 
 from ..support import small
@@ -35,7 +35,7 @@ def sentences() -> list[str]:
 def dot_preset(tmp_path_factory):
     """A model that was trained for dot products: its vectors have different lengths."""
     directory = tmp_path_factory.mktemp("dot")
-    model = BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, similarity="dot")
+    model = keras_bert.BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, similarity="dot")
     model.save_preset(directory)
     return directory
 

@@ -2,9 +2,6 @@ import pytest
 
 from keras_bert.server import exported
 
-from . import toy
-from .servers import Process, Server, Thread
-
 
 def pytest_generate_tests(metafunc):
     """Runs the tests of the toy model for each of the module's ENGINES, but for a test that names its own."""
@@ -17,6 +14,8 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="session")
 def engine(request):
     """What the toy model is: a SavedModel, or an export, which gRPC serves as it does beside a SavedModel."""
+    from . import toy
+
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "export":
             patch.setattr(exported, "load", toy.load)
@@ -41,6 +40,8 @@ def toy_versions(toy_model, tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(toy_versions):
     """A server of the toy model, for all tests that do not change it."""
+    from .servers import Thread
+
     server = Thread(toy_versions)
     yield server
     server.close()
@@ -49,19 +50,23 @@ def server(toy_versions):
 @pytest.fixture
 def start():
     """Starts a server in this process; it ends with the test."""
+    from .servers import Thread
+
     yield from _starting(Thread)
 
 
 @pytest.fixture
 def start_process():
     """Starts a server in its own process, as `keras-bert serve` does."""
+    from .servers import Process
+
     yield from _starting(Process)
 
 
 def _starting(kind):
-    servers: list[Server] = []
+    servers = []
 
-    def start(*arguments, **options) -> Server:
+    def start(*arguments, **options):
         servers.append(kind(*arguments, **options))
         return servers[-1]
 

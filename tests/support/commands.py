@@ -9,7 +9,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 from click.testing import CliRunner, Result
 
@@ -55,6 +54,8 @@ def invoke(*arguments: object, input: bytes = b"", exit_code: int = 0) -> Result
 
 
 def _settings() -> tuple:
+    import keras  # not above: a conftest.py imports this module
+
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     return keras.config.dtype_policy().name, os.getcwd(), handlers
 

@@ -1,16 +1,23 @@
-"""A small corpus with something to learn, and a preprocessor and an encoder for it."""
+"""A small corpus with something to learn, and a preprocessor and an encoder for it.
+
+A conftest.py imports this module, which therefore imports Keras and TensorFlow only where it needs them.
+"""
+
+from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor
-from keras_bert.text import WordPieceTokenizer
+import keras_bert
+from keras_bert import BertConfig, text
 
 from .small import SPECIAL
+
+if TYPE_CHECKING:
+    from keras_bert import BertEncoder, BertPreprocessor
 
 LETTERS = "abcdefgh"
 VOCABULARY = [*SPECIAL, ".", *(letter + end for letter in LETTERS for end in "0123")]
@@ -37,12 +44,14 @@ def write(directory: Path) -> list[Path]:
 @functools.cache
 def preprocessor() -> BertPreprocessor:
     """The process's one preprocessor: its traces are shared."""
-    return BertPreprocessor(WordPieceTokenizer(VOCABULARY), sequence_length=LENGTH)
+    return keras_bert.BertPreprocessor(text.WordPieceTokenizer(VOCABULARY), sequence_length=LENGTH)
 
 
 def encoder(seed: int = 0, **changes: Any) -> BertEncoder:
     """An encoder of one layer without dropout, except for `changes`, fields of `BertConfig`."""
+    import keras
+
     sizes = {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64, "max_positions": LENGTH}
     quiet = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
     keras.utils.set_random_seed(seed)
-    return BertEncoder(BertConfig(**{"vocab_size": len(VOCABULARY), **sizes, **quiet, **changes}))
+    return keras_bert.BertEncoder(BertConfig(**{"vocab_size": len(VOCABULARY), **sizes, **quiet, **changes}))

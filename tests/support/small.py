@@ -2,7 +2,11 @@
 
 A tokenizer is traced once for each kind of call, which takes longer than most tests: `tokenizer()` and
 `preprocessor()` return the same object for the same settings. Encoders and tasks are made anew.
+
+Files conftest.py import this module, which therefore imports Keras and TensorFlow only where it needs them.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import functools
@@ -12,18 +16,22 @@ import shutil
 import string
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor, presets
+import keras_bert
+import keras_bert.text
+from keras_bert import BertConfig, presets
 from keras_bert.formats import write_config
-from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 
 from .data import ROOT
 from .reference import bytepair
+
+if TYPE_CHECKING:
+    from keras_bert import BertEncoder, BertPreprocessor
+    from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz", *"0123456789"]
@@ -53,14 +61,14 @@ TEXTS = [
 @functools.cache
 def tokenizer(**settings: Any) -> WordPieceTokenizer:
     """The tokenizer of `VOCABULARY`."""
-    return WordPieceTokenizer(VOCABULARY, **settings)
+    return keras_bert.text.WordPieceTokenizer(VOCABULARY, **settings)
 
 
 @functools.cache
 def preprocessor(**settings: Any) -> BertPreprocessor:
     """By default with `tokenizer()`, and rows of up to 24 tokens, padded to the longest."""
     defaults = {"tokenizer": tokenizer(), "sequence_length": None, "max_sequence_length": 24}
-    return BertPreprocessor(**{**defaults, **settings})
+    return keras_bert.BertPreprocessor(**{**defaults, **settings})
 
 
 def encoder(seed: int = 0, scale: float = 0.3, **changes: Any) -> BertEncoder:
@@ -71,8 +79,10 @@ def encoder(seed: int = 0, scale: float = 0.3, **changes: Any) -> BertEncoder:
         scale: standard deviation of the noise added to each weight.
         **changes: fields of `BertConfig`.
     """
+    import keras
+
     keras.utils.set_random_seed(seed)
-    made = BertEncoder(dataclasses.replace(CONFIG, hidden_dropout=0.0, attention_dropout=0.0, **changes))
+    made = keras_bert.BertEncoder(dataclasses.replace(CONFIG, hidden_dropout=0.0, attention_dropout=0.0, **changes))
     return shaken(made, seed, scale)
 
 
@@ -86,11 +96,14 @@ def task(kind: type, *arguments: Any, seed: int = 0, scale: float = 0.3, **setti
         scale: standard deviation of the noise added to each weight.
         **settings: arguments of the class; `text`, settings of `preprocessor()`; `config`, fields of `BertConfig`.
     """
+    import keras
+
     text, config = settings.pop("text", {}), settings.pop("config", {})
     keras.utils.set_random_seed(seed)
     ours = preprocessor(**text)
     config = {"vocab_size": ours.tokenizer.vocabulary_size, "hidden_dropout": 0.0, "attention_dropout": 0.0, **config}
-    model = kind(BertEncoder(dataclasses.replace(CONFIG, **config)), ours, *arguments, **{"dropout": 0.0, **settings})
+    encoder = keras_bert.BertEncoder(dataclasses.replace(CONFIG, **config))
+    model = kind(encoder, ours, *arguments, **{"dropout": 0.0, **settings})
     return shaken(model, seed, scale)
 
 
@@ -119,7 +132,7 @@ def byte_pairs(merges: list[tuple[str, str]], **settings: Any) -> BytePairTokeni
     """RoBERTa's kind of tokenizer, with the tokens that `merges` (from `reference.bytepair.train`) make."""
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokens += [*bytepair.SYMBOLS.values(), *dict.fromkeys(a + b for a, b in merges)]
-    return BytePairTokenizer(tokens, merges, **settings)
+    return keras_bert.text.BytePairTokenizer(tokens, merges, **settings)
 
 
 ADDED_TOKENS = ["   ", "  ", "[unused0]", "[unused01]", "|||", "né"]
@@ -132,7 +145,9 @@ def modern_byte_pairs(merges: list[tuple[str, str]], **settings: Any) -> BytePai
         tokens.remove(bytepair.SYMBOLS[byte])
     arguments = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
     arguments |= {"more_special_tokens": ["<|end|>"], "added_tokens": ADDED_TOKENS, "normalization": "NFC"}
-    return BytePairTokenizer(tokens, merges, **arguments | {"separators": 1, "second_type_id": 0} | settings)
+    return keras_bert.text.BytePairTokenizer(
+        tokens, merges, **arguments | {"separators": 1, "second_type_id": 0} | settings
+    )
 
 
 def weights() -> dict[str, np.ndarray]:

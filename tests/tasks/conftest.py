@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert import text
 
 
 @pytest.fixture
@@ -12,9 +12,9 @@ def real_tokenizer(shared_data):
 
     def make(family):
         if family == "roberta":
-            return BytePairTokenizer(vocabs / "roberta_vocab.json", vocabs / "roberta_merges.txt")
+            return text.BytePairTokenizer(vocabs / "roberta_vocab.json", vocabs / "roberta_merges.txt")
         if family == "albert":
-            return SentencePieceTokenizer(vocabs / "albert_spiece.model")
-        return WordPieceTokenizer(vocabs / "bert_uncased_vocab.txt")
+            return text.SentencePieceTokenizer(vocabs / "albert_spiece.model")
+        return text.WordPieceTokenizer(vocabs / "bert_uncased_vocab.txt")
 
     return make

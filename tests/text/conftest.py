@@ -1,12 +1,19 @@
 """Tokenizers that tests of text share: each is traced once per process."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert import text
 
-from ..support import small, tokenization
+from ..support import small
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
+
+if TYPE_CHECKING:
+    from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +24,7 @@ def tokenizer() -> WordPieceTokenizer:
 @pytest.fixture(scope="session")
 def real_tokenizer(vocabulary) -> WordPieceTokenizer:
     """The tokenizer of BERT's uncased English vocabulary."""
-    return WordPieceTokenizer(vocabulary)
+    return text.WordPieceTokenizer(vocabulary)
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +40,13 @@ def byte_pairs(merges) -> BytePairTokenizer:
 @pytest.fixture(scope="session")
 def roberta(shared_data) -> BytePairTokenizer:
     """The tokenizer of the published vocabulary."""
-    return BytePairTokenizer(shared_data / "vocabs/roberta_vocab.json", shared_data / "vocabs/roberta_merges.txt")
+    return text.BytePairTokenizer(shared_data / "vocabs/roberta_vocab.json", shared_data / "vocabs/roberta_merges.txt")
 
 
 @pytest.fixture(scope="session")
 def albert_model(tmp_path_factory):
+    from ..support import tokenization
+
     path = tmp_path_factory.mktemp("albert") / "spiece.model"
     path.write_bytes(tokenization.train_albert())
     return path
@@ -45,6 +54,8 @@ def albert_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def xlm_model(tmp_path_factory):
+    from ..support import tokenization
+
     path = tmp_path_factory.mktemp("xlm") / "sentencepiece.bpe.model"
     path.write_bytes(tokenization.train_xlm_roberta())
     return path
@@ -52,18 +63,18 @@ def xlm_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def albert(albert_model) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(albert_model)
+    return text.SentencePieceTokenizer(albert_model)
 
 
 @pytest.fixture(scope="session")
 def xlm_roberta(xlm_model) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(xlm_model, family="xlm-roberta")
+    return text.SentencePieceTokenizer(xlm_model, family="xlm-roberta")
 
 
 @pytest.fixture(scope="session")
 def camembert(xlm_model) -> SentencePieceTokenizer:
     """Its models have XLM-RoBERTa's layout."""
-    return SentencePieceTokenizer(xlm_model, family="camembert")
+    return text.SentencePieceTokenizer(xlm_model, family="camembert")
 
 
 @pytest.fixture(scope="session", params=["tokenizer", "byte_pairs", "albert"])

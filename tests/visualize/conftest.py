@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_bert.visualize.attention_weights import AttentionWeights
-
 TEXTS = ('say "a" <script>window.ran = 1</script>', "<img src=x onerror='window.ran = 1'> שלום 😀 &amp; ${a}")
 TOKENS = ["[CLS]", "</script><script>window.ran = 1</script>", "[SEP]", "שלום", "😀", "[SEP]"]
 
@@ -19,6 +17,8 @@ def vectors_of(weights):
 @pytest.fixture
 def weights():
     """2 layers of 10 heads. Head n: 0.9 for the token n places after, and 0.02, just visible, for the others."""
+    from keras_bert.visualize.attention_weights import AttentionWeights
+
     size = len(TOKENS)
     weights = np.full((2, 10, size, size), 0.02, np.float32)
     for head in range(10):
