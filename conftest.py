@@ -91,6 +91,15 @@ def _examples_in_docstrings(request: pytest.FixtureRequest, monkeypatch: pytest.
     tf.config.run_functions_eagerly(False)
 
 
+def pytest_sessionfinish() -> None:
+    """Notes the most memory that this process has had in the file that .ci/run names."""
+    if path := os.environ.get("MEMORY_NOTES"):
+        from tests.support.memory import most_memory
+
+        with open(path, "a") as notes:
+            print(most_memory() // 10**6, file=notes)
+
+
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown() -> Iterator[None]:
     """Models and the graphs traced of them go with their test: they refer to each other, and wait for the collector.
