@@ -1,4 +1,4 @@
-"""Tokenizers without TensorFlow: the ids, words and special tokens of those in the graph, of every kind."""
+"""Tokenizers of every kind: without TensorFlow, and in transformers, they find what those in the graph find."""
 
 import bisect
 import json
@@ -7,6 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
+from keras_bert import BertPreprocessor
 from keras_bert.formats import Preset
 from keras_bert.tasks.masked_lm import _texts_of_tokens
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
@@ -25,7 +26,7 @@ def kind(request, small_preset, tmp_path_factory):
     """A tokenizer in the graph, the same without TensorFlow, and texts that get the same ids from both."""
     unlike = KINDS[request.param][1]
     texts = [text for text in HOSTILE if not re.search(unlike or "$^", text)]
-    return *read_both(KINDS[request.param][0](), small_preset, tmp_path_factory.mktemp("preset")), texts
+    return *read_both(KINDS[request.param][0](), small_preset, tmp_path_factory.mktemp(request.param)), texts
 
 
 def read_both(tokenizer, small_preset, directory, special_tokens_in_text=False):
@@ -49,6 +50,28 @@ def test_the_same_vocabulary(kind):
 def test_the_same_ids(kind):
     ours, theirs, texts = kind
     assert theirs.tokenize(texts) == ours.tokenize(texts).to_list()
+
+
+# What transformers does otherwise than a SentencePiece model: it drops U+0085, splits at U+001C to U+001F and U+000B as
+# SentencePiece, not Python, does, strips every kind of mark, makes " of two ', normalizes letters with marks by the
+# cluster, and finds the names of bytes in texts.
+DIFFERENT = re.compile("[\0\x0b\x1c-\x1f\x85\u200b]|\u0301b|\u20e3|``|\\'\\'|[\u0900-\u0dff\u0e00-\u0e7f]|<0x")
+
+
+def test_transformers_reads_what_is_saved(kind, tmp_path, auto_tokenizer):
+    """Texts and pairs of them. It finds special tokens in all texts."""
+    ours, _, texts = kind
+    ours.save_preset(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
+    texts = [text for text in texts if not any(ours.vocabulary[i] in text for i in ours.special_ids)]
+    if isinstance(ours, SentencePieceTokenizer):
+        texts = [text for text in texts if not DIFFERENT.search(text)]
+    assert len(texts) > 200
+    assert theirs(texts, add_special_tokens=False)["input_ids"] == ours.tokenize(texts).to_list()
+    packed = BertPreprocessor(ours, sequence_length=40)((["hello world"], ["so it is"]))
+    pair = theirs(["hello world"], ["so it is"], padding="max_length", max_length=40, return_token_type_ids=True)
+    names = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
+    assert {name: packed[ours].numpy().tolist() for ours, name in names.items()} == {**pair}
 
 
 def test_the_same_ids_of_words(kind):
@@ -112,7 +135,7 @@ MARKERS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["wordpiece", "spaced", "modernbert", "llama3", *SENTENCEPIECE])
+@pytest.mark.parametrize("name", ["wordpiece", "gpt2", "spaced", "modernbert", "llama3", *SENTENCEPIECE])
 def test_the_same_offsets_with_special_tokens_in_texts(name, small_preset, tmp_path):
     ours, theirs = read_both(KINDS[name][0](), small_preset, tmp_path, special_tokens_in_text=True)
     texts = [text for text in random_texts(MARKERS, 60, 8) if not re.search(KINDS[name][1] or "$^", text)]

@@ -10,7 +10,7 @@ from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 
 from ..support import tokenization
 from ..support.messages import error_names
-from ..support.tokenization import NASTY, UNIGRAM_TEXTS, UNLIKE, check_sentencepiece_spans, random_texts
+from ..support.tokenization import NASTY, UNIGRAM_TEXTS, check_sentencepiece_spans, random_texts
 
 TEXTS = [text for text in [*UNIGRAM_TEXTS, *random_texts(NASTY + "𓀀▁ж", 80, 30)] if "\0" not in text]
 PROBE = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
@@ -88,17 +88,6 @@ def test_other_settings_are_refused(model, key, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     with error_names(ValueError, tmp_path / "tokenizer_config.json", key, True, False):
         load_tokenizer(tmp_path)
-
-
-@pytest.mark.parity
-def test_what_transformers_reads(model, tokenizer, tmp_path, auto_tokenizer):
-    """Not the class of the family, which normalizes text in another way than the model."""
-    tokenizer.save_preset(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
-    theirs = auto_tokenizer(tmp_path)
-    texts = [text for text in TEXTS if not UNLIKE.search(text) and "[CLS]" not in text]
-    assert len(texts) > len(TEXTS) / 3
-    assert theirs(texts, add_special_tokens=False)["input_ids"] == tokenizer.tokenize(texts).to_list()
 
 
 @pytest.mark.parity

@@ -132,36 +132,3 @@ def test_a_megabyte(byte_pairs, text):
     ids, starts, ends = byte_pairs.tokenize_with_offsets(text)
     assert (starts[0], ends[-1]) == (0, len(text.encode()))
     assert byte_pairs.detokenize(ids).numpy() == text.encode()
-
-
-# -- Other libraries
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("prefix", [False, True])
-def test_same_as_hugging_face(shared_data, roberta, prefix, tmp_path, auto_tokenizer):
-    """What we save, read by transformers, on real text: ids, and the spans of whole words."""
-    ours = BytePairTokenizer(roberta.vocabulary, roberta.merges, add_prefix_space=prefix)
-    ours.save_preset(tmp_path)
-    theirs = auto_tokenizer(tmp_path)
-    book = (shared_data / "gutenberg/Moby-Dick--Or-The-Whale_2701.txt").read_text("utf-8").split("\n\n")[:3000]
-    texts = [text for text in [*SENTENCES, *ODD_WORDS, *book] if not any(token in text for token in SPECIAL)]
-    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
-    for row, encoding in enumerate(theirs(texts, add_special_tokens=False, return_offsets_mapping=True)["input_ids"]):
-        assert ids[row] == encoding, ascii(texts[row])
-    if not prefix:  # theirs leaves a real space at the beginning in the span of the first word
-        spans = theirs(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        for row, text in enumerate(texts):
-            if text.isascii():
-                for start, end, span in zip(starts[row], ends[row], spans[row], strict=True):
-                    # Of a token of white space they give the end alone.
-                    assert (start, end) == tuple(span) or text[start:end].isspace()
-
-
-@pytest.mark.parity
-def test_special_tokens_as_hugging_face(shared_data, roberta, tokenizers):
-    theirs = tokenizers.Tokenizer.from_file(str(shared_data / "vocabs/roberta_tokenizer.json"))
-    ours = BytePairTokenizer(roberta.vocabulary, roberta.merges, special_tokens_in_text=True)
-    texts = ["Paris is the <mask> of <mask>, ok<mask>  <mask> x", "<s>Hello</s></s>a <pad>  <mask>", "\u3000<mask>a"]
-    for text in texts:
-        assert ours.tokenize(text).numpy().tolist() == theirs.encode(text, add_special_tokens=False).ids

@@ -140,17 +140,6 @@ def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path, untraced)
     assert again.max_sequence_length == again.sequence_length == 40
 
 
-@pytest.mark.parity
-def test_pairs_as_hugging_face(any_tokenizer, tmp_path, auto_tokenizer):
-    any_tokenizer.save_preset(tmp_path)
-    theirs = auto_tokenizer(tmp_path)
-    packed = BertPreprocessor(any_tokenizer, sequence_length=40)((["hello world"], ["so it is"]))
-    want = theirs(["hello world"], ["so it is"], padding="max_length", max_length=40, return_token_type_ids=True)
-    names = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
-    for ours, name in names.items():
-        assert packed[ours].numpy().tolist() == want[name], ours
-
-
 def test_bert_with_another_tokenizer(xlm_model, xlm_roberta, tmp_path, untraced):
     """As multilingual-e5-small: a BERT with XLM-RoBERTa's tokenizer, and rows of the embedding table left."""
     (tmp_path / xlm_model.name).write_bytes(xlm_model.read_bytes())

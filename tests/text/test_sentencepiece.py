@@ -309,23 +309,3 @@ def test_arbitrary_unicode(published, texts):
 def test_a_megabyte(published):
     _, starts, ends = published.tokenize_with_offsets("hello wörld " * 80_000)
     assert (starts[0], ends[-1]) == (0, 13 * 80_000 - 1)
-
-
-# What transformers does otherwise: it drops U+0085, splits at U+001C to U+001F and U+000B as SentencePiece, not Python,
-# does, strips every kind of mark, makes " of two ', and normalizes letters with marks by the cluster.
-DIFFERENT = re.compile("[\x0b\x1c-\x1f\x85\u200b]|\u0301b|\u20e3|``|\\'\\'|[\u0900-\u0dff\u0e00-\u0e7f]")
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("family", ["albert", "xlm_roberta", "camembert"])
-def test_same_as_hugging_face(shared_data, family, request, tmp_path, auto_tokenizer):
-    """What we save, read by transformers."""
-    ours = request.getfixturevalue("published" if family == "albert" else family)
-    ours.save_preset(tmp_path)
-    theirs = auto_tokenizer(tmp_path)
-    book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:1500]
-    texts = [text for text in [*SENTENCES, *ODD_PIECES, *book] if not DIFFERENT.search(text)]
-    texts = [text for text in texts if not any(token in text for token in ours.special_tokens.values())]
-    assert len(texts) > 1300
-    rows = zip(texts, ours.tokenize(texts).to_list(), theirs(texts, add_special_tokens=False)["input_ids"], strict=True)
-    assert [(text, row) for text, row, want in rows if row != want] == []

@@ -2,16 +2,14 @@
 
 import json
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from keras_bert.formats.tokenizers.sentencepiece_model import read_model
 from keras_bert.formats.tokenizers.unigram import json_of_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 
 from ..support.messages import error_names
-from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS, UNLIKE, is_known
+from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS, UNLIKE
 
 SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
 
@@ -168,23 +166,3 @@ def test_debertas_file_is_not_followed_in_how_it_splits(shared_data, tmp_path, a
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with error_names(ValueError, tmp_path / "tokenizer.json", "normalizer", "contradict"):
         load_tokenizer(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def of_transformers(published, tmp_path_factory):
-    path = tmp_path_factory.mktemp("theirs") / "albert"
-    theirs = saved_by_transformers(published, "albert-transformers", path)
-    return load_tokenizer(path), theirs
-
-
-@pytest.mark.parity
-@hypothesis.settings(max_examples=100, deadline=None)
-@hypothesis.given(st.lists(st.text(st.sampled_from("abt 12,.-('`\"É½\u0301\0\u200b漢Σ") | st.characters()), max_size=4))
-def test_arbitrary_unicode(of_transformers, texts):
-    ours, theirs = of_transformers
-    texts = ["".join(char for char in text if is_known(char) and char not in "▁\1") for text in texts]
-    ids = ours.tokenize([*texts, ""]).to_list()
-    for text, row in zip(texts, ids, strict=False):
-        if "<" in text:  # the name of a special token in capitals is that token there, once it is lower-cased
-            continue
-        assert row == theirs(text, add_special_tokens=False)["input_ids"], ascii(text)

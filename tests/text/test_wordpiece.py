@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import presets
 from keras_bert.text import WordPieceTokenizer
 
 from ..support.messages import error_names
 from ..support.small import SPECIAL, VOCABULARY
-from ..support.texts import SENTENCES
 from ..support.tokenization import compare_word_tokens, words_of
 
 WORDS = [*SPECIAL, "a", "##a", "é", "##é", "b", "##b", "ж", "##ж", "中", "[", "]", "mask"]
@@ -170,31 +168,6 @@ def test_preset_round_trip(tmp_path):
         tokenizer.save_preset(tmp_path)
     WordPieceTokenizer(WORDS).save_preset(tmp_path, overwrite=True)
     assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == WORDS
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("setting", [{}, {"lowercase": False}, {"strip_accents": False}, {"split_on_cjk": False}])
-def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path, untraced, auto_tokenizer):
-    tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=100, **setting)
-    tokenizer.save_preset(tmp_path)
-    theirs = auto_tokenizer(tmp_path)
-    # They lower-case character by character, and so give no Greek word in capitals its small final sigma.
-    texts = [text for text in SENTENCES if "Σ" not in text]
-    assert tokenizer.tokenize(texts).to_list() == theirs(texts, add_special_tokens=False)["input_ids"]
-
-
-@pytest.mark.parity
-def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary, tokenizers):
-    theirs = tokenizers.Tokenizer.from_file(str(presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"))
-    theirs.no_padding()
-    theirs.no_truncation()
-    ours = WordPieceTokenizer(vocabulary, max_chars_per_word=100)
-    texts = (shared_data / "gutenberg/Moby-Dick--Or-The-Whale_2701.txt").read_text("utf-8").split("\n\n")[:3000]
-    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
-    for row, encoding in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
-        assert ids[row] == encoding.ids
-        if texts[row].isascii():
-            assert list(zip(starts[row], ends[row], strict=True)) == encoding.offsets
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support.messages import error_names
 from ..support.texts import SENTENCES
-from ..support.tokenization import NASTY, is_known, random_texts, wordpiece_json, words_of
+from ..support.tokenization import random_texts, wordpiece_json, words_of
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = [*SENTENCES, "Ünïcödé 北京 don't", "x" * 99 + " " + "x" * 100 + " " + "x" * 101, "a b\u3000c"]
@@ -163,26 +163,3 @@ def test_added_tokens_of_older_versions(is_special, tmp_path):
     else:
         with error_names(ValueError, tmp_path / "added_tokens.json", "'<user>'", "special", "tokenizer.json"):
             WordPieceTokenizer.from_preset(tmp_path)
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("changes", [{}, {"lowercase": False, "strip_accents": True}])
-def test_same_ids_as_hugging_face(changes, tmp_path, untraced, tokenizers):
-    """Whole sequences, single and in pairs."""
-    write(tmp_path, "normalizer", **changes)
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ours = BertPreprocessor(load_tokenizer(tmp_path), sequence_length=None)
-    # They lower-case character by character, and so give no Greek word in capitals its small final sigma. They remove
-    # characters for private use, which Google's original keeps.
-    chars = [char for char in NASTY + "aexyz é北" if is_known(char) and char not in "ΣİI\ue000"]
-    texts = [text for text in [*TEXTS, *random_texts(chars, 400)] if "Σ" not in text]
-    assert len(texts) > 400
-    others = texts[1:] + texts[:1]
-    for packed, encoded in (
-        (ours(texts), theirs.encode_batch(texts)),
-        (ours((texts, others)), theirs.encode_batch([*zip(texts, others, strict=True)])),
-    ):
-        ids, type_ids, mask = (packed[name].numpy() for name in ("input_word_ids", "input_type_ids", "input_mask"))
-        for text, row, types, length, want in zip(texts, ids, type_ids, mask.sum(1), encoded, strict=True):
-            assert row[:length].tolist() == want.ids, ascii(text)
-            assert types[:length].tolist() == want.type_ids, ascii(text)
