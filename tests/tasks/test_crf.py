@@ -377,25 +377,6 @@ def test_lora_trains_the_crf_and_its_answers_stay_when_it_is_merged(small_preset
     assert model.tag(WORDS) == expected
 
 
-@pytest.mark.slow
-def test_empty_strings_and_batches_are_served(small_preset, untraced):
-    model, texts = tagger_of(small_preset), ["Ada Lovelace sang", "", "in New York", " \t"]
-    assert model.tag([[]]) == [[]]
-    answers = model.tag([text.split() for text in texts])
-    assert answers[1::2] == [[], []]
-    served = {name: value.numpy() for name, value in model.serve(tf.constant(texts)).items()}
-    for row, words in enumerate(answers):
-        for name, key in (("words", "word"), ("labels", "label")):
-            assert served[name][row, : len(words)].tolist() == [each[key].encode() for each in words]
-            assert (served[name][row, len(words) :] == b"").all()
-        probabilities = [each["probability"] for each in words]
-        np.testing.assert_allclose(served["probabilities"][row, : len(words)], probabilities, atol=1e-5)
-        assert not served["probabilities"][row, len(words) :].any()
-        assert (served["starts"][row, len(words) :] == -1).all()
-    for texts in ([""], []):
-        assert {value.shape for value in model.serve(tf.constant(texts, tf.string)).values()} == {(len(texts), 0)}
-
-
 @pytest.mark.parity
 @pytest.mark.parametrize("pooler", [False, True])
 def test_transformers_reads_a_preset_and_gives_the_emissions(small_preset, tmp_path, caplog, pooler):

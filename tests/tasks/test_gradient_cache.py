@@ -70,16 +70,6 @@ def test_the_step_of_the_whole_batch(example, mini_batch_size, text):
         assert whole != pytest.approx(trained(made(), None, *EXAMPLES[example])[0], rel=1e-6)
 
 
-@pytest.mark.slow
-def test_a_step_with_dropout_can_be_repeated():
-    settings = (3, *EXAMPLES["pairs"])
-    first, weights = trained(made(hidden_dropout=0.3), *settings)
-    again, same = trained(made(hidden_dropout=0.3), *settings)
-    without, _ = trained(made(), *settings)
-    assert first == again != without
-    np.testing.assert_equal(weights, same)
-
-
 def test_both_passes_draw_the_same_dropout():
     """Eagerly, a tape around the first pass alone gives the gradients that the second pass must give."""
     model = made(hidden_dropout=0.3, attention_dropout=0.3)

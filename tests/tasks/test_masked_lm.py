@@ -256,3 +256,29 @@ def test_a_preset_without_a_head_is_refused(tmp_path):
     small.encoder(num_layers=1).save_preset(tmp_path)
     with error_names(ValueError, "masked language modeling head"):
         BertMaskedLM.from_preset(tmp_path)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_transformers_fills_masks_alike(shared_data, family, real_tokenizer, tmp_path):
+    """A real BERT, and random weights of families with tokenizers of other kinds."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    directory = shared_data / "bert-tiny-mlm"
+    if family != "bert":
+        directory, tokenizer = tmp_path, real_tokenizer(family)
+        tokenizer.save_preset(directory)
+        sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "num_hidden_layers": 2}
+        special = {"pad_token_id": tokenizer.pad_token_id, "vocab_size": tokenizer.vocabulary_size}
+        config = transformers.AutoConfig.for_model(family, **sizes, **special)
+        torch.manual_seed(0)
+        model = transformers.AutoModelForMaskedLM.from_config(config)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        model.save_pretrained(directory)
+    ours, theirs = BertMaskedLM.from_preset(directory), transformers.pipeline("fill-mask", model=str(directory))
+    mask = ours.preprocessor.tokenizer.special_tokens["mask_token"]
+    texts = [f"The capital of France is {mask}.", f"{mask} was Born in Paris", f"He {mask}ed, naïvely: 😀"]
+    for text, answer in zip(texts, ours.fill(texts), strict=True):
+        want, got = theirs(text), answer["masks"][0]
+        assert [each["token"].strip() for each in got] == [each["token_str"].strip() for each in want]
+        np.testing.assert_allclose([each["probability"] for each in got], [each["score"] for each in want], rtol=1e-3)

@@ -1,12 +1,10 @@
-"""Multiple choice: answers, training, exports; and the heads of transformers' classes for it."""
+"""Multiple choice: answers, measures, training."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_bert import BertMultipleChoice
-from keras_bert.saved_model import export_serving
 from keras_bert.tasks.registry import Job
 from keras_bert.training import evaluate, fine_tune, score
 
@@ -80,62 +78,3 @@ def test_it_learns_which_choice_is_right():
     model.compile(keras.optimizers.SGD(0.0), model.training_loss())
     expected = -np.log([answer["probabilities"][i] for answer, i in zip(model.answers(COLUMNS), labels, strict=True)])
     assert model.evaluate(COLUMNS, labels, verbose=0) == pytest.approx(expected.mean(), rel=1e-3)
-
-
-@pytest.mark.slow
-def test_serving(model, tmp_path):
-    expected = model(COLUMNS).numpy()
-    version = export_serving(model, tmp_path)
-    served = tf.saved_model.load(version).signatures["serving_default"]
-    pairs = [(question, choice) for question, choices in zip(QUESTIONS, CHOICES, strict=True) for choice in choices]
-    questions, choices = map(tf.constant, zip(*pairs, strict=True))
-    np.testing.assert_allclose(served(question=questions, choice=choices)["logit"], expected.ravel(), atol=1e-4)
-    packed = model.preprocessor((questions, choices))
-    np.testing.assert_allclose(model.serve_packed(packed)["logits"][:, 0], expected.ravel(), atol=1e-4)
-
-
-# Family -> its options beside the sizes.
-_DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
-_DEBERTA |= {"position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm", "type_vocab_size": 0}
-FAMILIES = {
-    **{family: {} for family in ("bert", "roberta", "distilbert", "mpnet")},
-    **{family: {"embedding_size": 16} for family in ("albert", "electra")},
-    "deberta-v2": {**_DEBERTA, "pooler_hidden_size": 32, "max_relative_positions": -1},
-    "modernbert": {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
-}
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("family", FAMILIES)
-def test_logits_are_those_of_transformers(family, tmp_path):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "num_hidden_layers": 2}
-    if family == "distilbert":
-        sizes = {"dim": 32, "n_heads": 4, "hidden_dim": 64, "n_layers": 2}
-    sizes |= {"vocab_size": len(small.VOCABULARY), "max_position_embeddings": 64, **FAMILIES[family]}
-    torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(family, **sizes)
-    theirs = transformers.AutoModelForMultipleChoice.from_config(config).eval()
-    for parameter in theirs.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    theirs.save_pretrained(tmp_path)
-    (tmp_path / "vocab.txt").write_text("\n".join(small.VOCABULARY))
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
-    ours = BertMultipleChoice.from_preset(tmp_path)
-    ids = np.random.default_rng(0).integers(5, len(small.VOCABULARY), (4, 3, 10))
-    ids[:, :, 0] = 2
-    mask = np.ones_like(ids)
-    mask[1, 2, 7:] = 0
-    ids[mask == 0] = config.pad_token_id
-    packed = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": 0 * ids}
-    packed = {name: tf.constant(each, tf.int32) for name, each in packed.items()}
-
-    def logits(model):
-        with torch.no_grad():
-            return model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask)).logits.numpy()
-
-    expected = logits(theirs)
-    np.testing.assert_allclose(ours(packed), expected, atol=2e-4)
-    ours.save_preset(tmp_path / "ours")
-    again = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "ours").eval()
-    np.testing.assert_allclose(logits(again), expected, atol=2e-4)
