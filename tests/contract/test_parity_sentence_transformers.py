@@ -7,8 +7,6 @@ import pytest
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.answers import metrics, vector_metrics
-from keras_bert.tasks.losses import sentence_losses as losses
-from keras_bert.tasks.steps.gradient_cache import by_mini_batches
 
 from ..support import small
 from ..support.messages import error_names
@@ -137,163 +135,10 @@ def test_the_dot_product_of_vectors_that_are_scaled_before_they_are_truncated(li
         BertSentenceEncoder.from_preset(tmp_path)
 
 
-# -- Losses
-
-BATCH, SIZE = 7, 16
-
-
-def drawn(columns):
-    return np.random.default_rng(0).normal(size=(BATCH, columns, SIZE)).astype(np.float32)
-
-
-def loss_of(theirs, vectors, labels):
-    torch = pytest.importorskip("torch")
-    columns = [torch.tensor(vectors[:, column]) for column in range(vectors.shape[1])]
-    return float(theirs.compute_loss_from_embeddings(columns, None if labels is None else torch.tensor(labels)))
-
-
-GRADES = np.array([0.2, 0.2, 1.0, 0.0, 0.7, 0.5, 0.9], np.float32)
-LABELS = np.array([1, 0, 0, 1, 1, 0, 1], np.float32)
-
-
-def test_losses(library):
-    theirs = library.sentence_transformer.losses
-    ranking, their_ranking = losses.MultipleNegativesRankingLoss, theirs.MultipleNegativesRankingLoss
-    both = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-    pairs = [
-        (ranking(), their_ranking(None), 2, None),
-        (ranking(7.0), their_ranking(None, 7.0), 3, None),
-        (ranking(symmetric=True), their_ranking(None, **both), 2, None),
-        (ranking(symmetric=True), their_ranking(None, **both), 4, None),
-        (losses.MultipleNegativesSymmetricRankingLoss(), theirs.MultipleNegativesSymmetricRankingLoss(None), 2, None),
-        (losses.CoSENTLoss(), theirs.CoSENTLoss(None), 2, GRADES),
-        (losses.AnglELoss(), theirs.AnglELoss(None), 2, GRADES),
-        (losses.CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), 2, GRADES),
-        (losses.ContrastiveLoss(), theirs.ContrastiveLoss(None), 2, LABELS),
-        (losses.TripletLoss(5.0), theirs.TripletLoss(None), 3, None),
-    ]
-    for ours, other, columns, labels in pairs:
-        vectors = drawn(columns)
-        found = float(ours(np.zeros(BATCH) if labels is None else labels, vectors))
-        assert found == pytest.approx(loss_of(other, vectors, labels), rel=1e-5), ours.name
-
-
-@pytest.mark.parametrize("negatives", [1, 3])
-def test_margins(library, negatives):
-    vectors, scores = drawn(2 + negatives), np.random.default_rng(1).normal(size=(BATCH, 1 + negatives))
-    theirs = library.sentence_transformer.losses.MarginMSELoss(None)
-    margins = (scores[:, :1] - scores[:, 1:]).astype(np.float32)
-    for labels in (scores.astype(np.float32), margins, *[margins[:, 0]] * (negatives == 1)):
-        expected = loss_of(theirs, vectors, labels)
-        assert float(losses.MarginMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
-def test_divergence_from_a_better_models_scores(library, temperature):
-    vectors, scores = drawn(4), np.random.default_rng(1).normal(size=(BATCH, 3)).astype(np.float32)
-    theirs = library.sentence_transformer.losses.DistillKLDivLoss(None, temperature=temperature)
-    expected = loss_of(theirs, vectors, scores)
-    assert float(losses.DistillKLDivLoss(temperature)(scores, vectors)) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.fixture(scope="module")
-def guided(library, ours, tmp_path_factory):
-    """A model and its guide, of theirs."""
-    guide, folder = BertSentenceEncoder(small.encoder(seed=1, num_layers=1), small.preprocessor()), []
-    for model in (ours, guide):
-        folder.append(tmp_path_factory.mktemp("guided"))
-        model.save_preset(folder[-1])
-    return [library.SentenceTransformer(str(each), device="cpu").eval() for each in folder]
-
-
-@pytest.mark.parametrize(
-    ("columns", "settings"),
-    [(2, {}), (3, {"margin": -0.05}), (3, {"contrast_anchors": False}), (2, {"contrast_positives": False})],
-)
-def test_a_guide_masks_negatives(library, guided, columns, settings):
-    model, guide = guided
-    theirs = library.sentence_transformer.losses.GISTEmbedLoss(model, guide, temperature=0.1, **settings)
-    texts = [[f"{word} {other}" for word in small.WORDS.split()[:7]] for other in ("film", "good", "music")[:columns]]
-    vectors, wanted = (np.stack([each.encode(column) for column in texts], axis=1) for each in guided)
-    expected = float(theirs([model.preprocess(column) for column in texts], None))
-    found = float(losses.GISTEmbedLoss(0.1, **settings)(wanted, vectors))
-    assert found == pytest.approx(expected, rel=1e-5)
-    unmasked = losses.GISTEmbedLoss(0.1, **settings | {"margin": -9.0})
-    assert 0.01 < found < float(unmasked(wanted, vectors)) - 0.01
-
-
-def test_vectors_of_a_better_model(library):
-    torch = pytest.importorskip("torch")
-    theirs = library.sentence_transformer.losses.MSELoss(None)
-    vectors, wanted = drawn(2), np.random.default_rng(1).normal(size=(BATCH, 2, SIZE)).astype(np.float32)
-    columns = [torch.tensor(vectors[:, column]) for column in range(2)]
-    for labels in (wanted, wanted[:, 0]):
-        targets = [torch.tensor(labels[:, column] if labels.ndim == 3 else labels) for column in range(2)]
-        expected = float(theirs.compute_loss_from_embeddings(columns, targets))
-        assert float(losses.VectorMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("is_cut", [False, True])
-def test_gradients_by_mini_batches(library, tmp_path, is_cut):
-    """One step of gradient descent with their CachedMultipleNegativesRankingLoss comes to the same weights."""
-    torch = pytest.importorskip("torch")
-    import keras
-
-    model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
-    model.save_preset(tmp_path)
-    words = small.WORDS.split()
-    columns = tuple([" ".join(words[i + 3 * j : i + 4 + i % 3 + 3 * j]) for i in range(8)] for j in range(3))
-
-    theirs = library.SentenceTransformer(str(tmp_path), device="cpu")
-    kinds = library.sentence_transformer.losses
-    loss = kinds.CachedMultipleNegativesRankingLoss(theirs, mini_batch_size=3)
-    if is_cut:
-        loss = kinds.MatryoshkaLoss(theirs, loss, [32, 8])
-    features = [theirs.preprocess(column) for column in columns]
-    theirs.train()
-    found = loss(features, torch.zeros(8))
-    found.backward()
-    ours = losses.MultipleNegativesRankingLoss()
-    model.compile(keras.optimizers.SGD(1.0), losses.MatryoshkaLoss(ours, [32, 8]) if is_cut else ours)
-    before = BertSentenceEncoder.from_preset(tmp_path).saved().weights["encoder"]
-    with model.training_with(by_mini_batches(3)):
-        got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
-    assert got == pytest.approx(float(found), rel=1e-5)
-    after = model.saved().weights["encoder"]
-    gradients = {name: each.grad for name, each in theirs[0].auto_model.named_parameters()}
-    for ours_name, name in {
-        "embeddings/word": "embeddings.word_embeddings.weight",
-        "embeddings/position": "embeddings.position_embeddings.weight",
-        "embeddings/norm/gamma": "embeddings.LayerNorm.weight",
-    }.items():
-        [key] = [each for each in before if ours_name in each]
-        step = before[key] - after[key]
-        assert np.abs(step).max() > 1e-3
-        np.testing.assert_allclose(step, gradients[name].numpy(), rtol=0, atol=1e-5, err_msg=name)
-
-
-def test_the_loss_of_shorter_vectors(library):
-    torch = pytest.importorskip("torch")
-
-    class Vectors(torch.nn.Module):
-        """A model whose inputs are vectors already."""
-
-        def forward(self, features):
-            return {"sentence_embedding": features["vectors"]}
-
-        def get_embedding_dimension(self):
-            return SIZE
-
-    theirs, model, vectors = library.sentence_transformer.losses, Vectors(), drawn(3)
-    dims, weights = [16, 8, 3], [1.0, 0.5, 2.0]
-    matryoshka = theirs.MatryoshkaLoss(model, theirs.MultipleNegativesRankingLoss(model), dims, weights)
-    features = [{"vectors": torch.tensor(vectors[:, column])} for column in range(3)]
-    expected = float(matryoshka(features, None))
-    ours = losses.MatryoshkaLoss(losses.MultipleNegativesRankingLoss(), dims, weights)
-    assert float(ours(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
-
-
 # -- Measures
+
+
+SIZE = 16
 
 
 @pytest.fixture(scope="module")

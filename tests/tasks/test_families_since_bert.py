@@ -11,7 +11,6 @@ from keras_bert.encoder.summary import summarize
 from keras_bert.formats import check_storable
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
 from keras_bert.saved_model import export_encoder
-from keras_bert.saved_model.check import check_serving
 from keras_bert.sizes import SIZES
 from keras_bert.tasks.heads.long_text import sequence_output
 from keras_bert.training import fine_tune, pretrain
@@ -21,7 +20,6 @@ from ..support import corpus as letters
 from ..support import small
 from ..support.encoders import LLAMA, MODERN, SWITCHES
 from ..support.messages import error_names
-from ..support.precisions import PRECISIONS, needs_int8
 
 CHANGES = {
     "modernbert": {**MODERN, "head_activation": "gelu"},
@@ -78,38 +76,6 @@ def test_the_encoder_in_xla_in_a_saved_model_and_on_a_page(family, tmp_path):
     windows = {name: tf.stack([values, values], axis=1) for name, values in packed.items()}
     both = sequence_output(encoder, windows)
     np.testing.assert_allclose(both[:, 1].numpy()[mask], expected, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("family", [each for each in FAMILIES if "deberta-v2" not in getattr(each, "values", ())])
-def test_low_precision(family, precision, tmp_path):
-    model, packed = classifier(family), small.preprocessor()(tf.constant(TEXTS))
-    exact = hidden_states(model, packed)
-    model.set_precision(precision, TEXTS if precision == "int8" else None)
-    lower = hidden_states(model, packed)
-    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(lower, axis=1)
-    assert {"bfloat16": 0.999, "int8": 0.99}[precision] < np.mean((exact * lower).sum(axis=1) / norms) < 1 - 1e-6
-    model.save_preset(tmp_path)
-    for settings, expected in (({"precision": precision}, lower), ({}, exact)):
-        again = BertClassifier.from_preset(tmp_path, **settings)
-        np.testing.assert_allclose(hidden_states(again, packed), expected, atol=1e-5)
-
-
-def hidden_states(model, packed):
-    """float `[tokens, hidden]`."""
-    return model.encoder(packed)["sequence_output"].numpy()[packed["input_mask"].numpy() > 0]
-
-
-@needs_int8
-@pytest.mark.slow
-def test_an_encoder_in_low_precision_answers_in_a_plain_process(tmp_path):
-    model = classifier("eurobert")
-    model.set_precision("int8", TEXTS)
-    export_encoder(model.encoder, tmp_path / "encoder")
-    operations, _, answers = check_serving(tmp_path / "encoder")
-    assert "of oneDNN" in operations
-    assert "answered by a process that has never seen keras_bert" in answers
 
 
 @pytest.fixture(scope="module")

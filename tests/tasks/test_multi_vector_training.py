@@ -1,7 +1,5 @@
 """BertMultiVectorEncoder learns: its losses beside loops over what it encodes, and beside sentence-transformers."""
 
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -116,34 +114,3 @@ def test_what_vectors_of_tokens_cannot_learn_is_refused():
     for labels, columns in (([0.5, 1.0], 2), (np.ones((2, 9)), 3)):
         with error_names(ValueError, "vectors of tokens", "scores of two or more"):
             kind.loss_for(np.asarray(labels, "float32"), columns)
-
-
-@pytest.mark.parity
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses_and_gradients_equal_those_of_sentence_transformers(name, tmp_path):
-    torch = pytest.importorskip("torch")
-    library = pytest.importorskip("sentence_transformers")
-    theirs = importlib.import_module("sentence_transformers.multi_vector_encoder.losses")
-    model, (loss, y) = new(**CLASSIC), LOSSES[name]
-    model.save_preset(tmp_path)
-    other = library.MultiVectorEncoder(str(tmp_path), device="cpu")
-    makers = {
-        "ranking": lambda: theirs.MultiVectorMultipleNegativesRankingLoss(other, scale=1.5),
-        "kl": lambda: theirs.MultiVectorDistillKLDivLoss(other, temperature=2.0),
-        "margins": lambda: theirs.MultiVectorMarginMSELoss(other),
-    }
-    tasks = ["query", "document", "document"]
-    features = [
-        {**other.preprocess(column, prompt=other.prompts[task], task=task), "task": task}
-        for column, task in zip(COLUMNS, tasks, strict=True)
-    ]
-    expected = makers[name]()(features, torch.tensor(y))
-    expected.backward()
-    with tf.GradientTape() as tape:
-        value = loss(y, model(tuple(map(tf.constant, COLUMNS)), training=True))
-    assert float(value) == pytest.approx(expected.item(), rel=1e-4)
-    (dense,) = (each for each in other.modules() if type(each).__name__ == "Dense")
-    found = tape.gradient(value, model.projection)[0]
-    np.testing.assert_allclose(found, dense.linear.weight.grad.numpy().T, atol=1e-5)
-    assert np.abs(found).max() > 1e-3

@@ -62,7 +62,9 @@ def test_equal_texts_are_no_negatives(symmetric):
         flipped = vectors[:, 1::-1]
         back = ranking(flipped, 20, lambda i: [(j, 1) for j in range(BATCH) if j != i and j not in alike.get(i, [])])
         expected = (expected + back) / 2
-    loss = losses.MultipleNegativesRankingLoss(symmetric=symmetric)
+    ranking_loss, both_ways = losses.MultipleNegativesRankingLoss, losses.MultipleNegativesSymmetricRankingLoss
+    loss = both_ways() if symmetric else ranking_loss()
+    assert float(ranking_loss(symmetric=symmetric)(texts, vectors)) == float(loss(texts, vectors))
     assert float(loss(texts, vectors)) == pytest.approx(expected, rel=1e-5)
     assert float(loss(TEXTS, vectors)) > expected + 0.1
 
@@ -106,24 +108,35 @@ def test_triplets():
     assert float(loss(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_guide_leaves_out_what_it_finds_closer_than_the_positive_less_the_margin():
+@pytest.mark.parametrize(("anchors", "positives"), [(True, True), (False, True), (True, False)])
+def test_a_guide_leaves_out_what_it_finds_closer_than_the_positive_less_the_margin(anchors, positives):
     vectors, guide, margin, found = drawn(3), drawn(3, seed=1), -0.2, []
+    contrasted = [(0, 1), (0, 2), *[(0, 0)] * anchors, *[(1, 1)] * positives]
     for i in range(BATCH):
-        places = [(0, (j, column)) for column in (1, 0, 2) for j in range(BATCH)] + [(1, (j, 1)) for j in range(BATCH)]
+        places = [(own, (j, column)) for own, column in contrasted for j in range(BATCH)]
         limit = cosine(guide[i, 0], guide[i, 1]) - margin
         right = (0, (i, 1))
         kept = [(own, at) for own, at in places if cosine(guide[i, own], guide[at]) <= limit or (own, at) == right]
         scores = [cosine(vectors[i, own], vectors[at]) / 0.2 for own, at in kept]
         found.append(np.logaddexp.reduce(scores) - cosine(*vectors[i, :2]) / 0.2)
-    loss = losses.GISTEmbedLoss(0.2, margin)
+    loss = losses.GISTEmbedLoss(0.2, margin, anchors, positives)
     assert float(loss(guide, vectors)) == pytest.approx(np.mean(found), rel=1e-5)
 
 
-def test_scores_of_a_better_model():
-    scores, wanted = drawn(3)[..., 0], drawn(3, seed=1)[..., 0]
+def test_scores_and_vectors_of_a_better_model():
+    vectors, better, wanted = drawn(4), drawn(4, seed=1), drawn(3, seed=2)[..., 0]
+    scores = np.einsum("bs,bcs->bc", vectors[:, 0], vectors[:, 1:])
     found, expected = (each / 2 - np.logaddexp.reduce(each / 2, axis=1, keepdims=True) for each in (scores, wanted))
     divergence = np.sum(np.exp(expected) * (expected - found), axis=1).mean()
-    assert float(losses.DistillKLDivLoss(2.0)(wanted, scores)) == pytest.approx(4 * divergence, rel=1e-5)
+    margins, wanted_margins = (each[:, :1] - each[:, 1:] for each in (scores, wanted))
+    error = np.mean((margins - wanted_margins) ** 2)
+    for outputs in (vectors, scores):
+        assert float(losses.DistillKLDivLoss(2.0)(wanted, outputs)) == pytest.approx(4 * divergence, rel=1e-5)
+        for labels in (wanted, wanted_margins):
+            assert float(losses.MarginMSELoss()(labels, outputs)) == pytest.approx(error, rel=1e-5)
+    for labels in (better, better[:, 0]):  # of all columns the same
+        expected = np.mean((vectors - labels.reshape(BATCH, -1, SIZE)) ** 2)
+        assert float(losses.VectorMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_shorter_vectors():

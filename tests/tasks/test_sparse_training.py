@@ -93,37 +93,6 @@ def test_flops_weigh_more_with_each_update(ramp, schedule, shares):
         model.optimizer.iterations.assign_add(1)
 
 
-@pytest.mark.parity
-def test_losses_of_sentence_transformers():
-    library, torch = pytest.importorskip("sentence_transformers"), pytest.importorskip("torch")
-    theirs = library.sparse_encoder.losses
-    scores = np.random.default_rng(1).normal(size=(BATCH, 3)).astype(np.float32)
-
-    class Vectors(torch.nn.Module):
-        """A model whose inputs are vectors already."""
-
-        def forward(self, features):
-            return {"sentence_embedding": features["vectors"]}
-
-    for ours, other, labels in (
-        (ranking(), theirs.SparseMultipleNegativesRankingLoss(Vectors()), None),
-        (losses.MarginMSELoss(), theirs.SparseMarginMSELoss(Vectors()), scores[:, :1] - scores[:, 1:]),
-        (losses.DistillKLDivLoss(2.0), theirs.SparseDistillKLDivLoss(Vectors()), scores),
-    ):
-        vectors = tf.Variable(drawn(4))
-        columns = [torch.tensor(vectors.numpy()[:, column], requires_grad=True) for column in range(4)]
-        both = theirs.SpladeLoss(Vectors(), other, 0.3, 0.2)
-        expected = sum(
-            both([{"vectors": each} for each in columns], labels if labels is None else torch.tensor(labels)).values()
-        )
-        expected.backward()
-        with tf.GradientTape() as tape:
-            found = losses.SpladeLoss(ours, 0.3, 0.2)(np.zeros(BATCH) if labels is None else labels, vectors)
-        assert float(found) == pytest.approx(float(expected), rel=1e-5), ours.name
-        gradients = np.stack([each.grad.numpy() for each in columns], axis=1)
-        np.testing.assert_allclose(tape.gradient(found, vectors), gradients, rtol=0, atol=1e-5, err_msg=ours.name)
-
-
 # -- Columns
 
 
