@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -10,8 +9,6 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import (
     BertClassifier,
-    BertConfig,
-    BertEncoder,
     BertReranker,
     BertSentenceEncoder,
     BertTokenClassifier,
@@ -26,7 +23,6 @@ from ..support import small
 from ..support.checkpoints import random_weights
 from ..support.commands import contents
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
-from ..support.processes import HANGS, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -218,16 +214,3 @@ def test_damaged(run, fails, preset, tmp_path):
         assert name in told(run("inspect", tmp_path))["wrong"]
         assert name in fails("convert", tmp_path, tmp_path / "new")
         assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-def test_an_interrupt_leaves_nothing(start, tmp_path):
-    directory = tmp_path / "large"
-    config = BertConfig(hidden_size=1024, num_layers=1, num_heads=16, intermediate_size=4096)
-    BertEncoder(config).save_preset(directory)
-    process = start("convert", directory, tmp_path / "new")
-    wait_for(lambda: any(tmp_path.glob(".new.*.new/*")), process)  # in the middle of writing
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(HANGS) == 128 + signal.SIGTERM
-    assert [each.name for each in tmp_path.iterdir()] == ["large"]

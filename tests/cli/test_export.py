@@ -1,7 +1,5 @@
 """keras-bert export: what it writes, what it says, and what it refuses."""
 
-import signal
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +10,6 @@ from keras_bert.saved_model.transformers_signature import HeadedEncoder
 from keras_bert.tasks import BertMaskedLM
 
 from ..support.precisions import needs_int8
-from ..support.processes import HANGS, wait_for
 
 TEXT = tf.constant(["The film"])
 
@@ -139,13 +136,3 @@ def test_other_runtimes(run, fails, untrained, small_preset, classifier, tmp_pat
     lines = run(*command, small_preset, "--task", "fill", "--overwrite").stdout.splitlines()
     assert lines[0].startswith("logits: at most ")
     assert fails(*command, classifier, "--overwrite", "--precision", "bfloat16").startswith("LiteRT does not support")
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-def test_an_interrupt_leaves_nothing(start, small_preset, tmp_path):
-    process = start("export", "serving", "--preset", small_preset, "--output", tmp_path / "model")
-    wait_for(lambda: any(tmp_path.glob("model/.1.*.new/variables/*")), process)  # in the middle of writing
-    process.send_signal(signal.SIGINT)
-    assert process.wait(HANGS) == 130
-    assert not list(tmp_path.iterdir())

@@ -10,7 +10,6 @@ from safetensors import safe_open
 
 from keras_bert import (
     BertClassifier,
-    BertEncoder,
     BertMultipleChoice,
     BertQuestionAnswerer,
     BertSentenceEncoder,
@@ -72,29 +71,6 @@ def test_the_directory_of_a_finished_run_is_the_model(finished):
     assert load_state(model / "training/state.safetensors")[1]["measures"].keys() == {"accuracy", "accuracy_baseline"}
 
 
-@pytest.mark.slow
-def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_path):
-    other, less = tmp_path / "preset", tmp_path / "less.tsv"
-    encoder = BertEncoder.from_preset(untrained)
-    small.shaken(encoder).save_preset(other)
-    small.tokenizer().save_preset(other)
-    less.write_text("".join(Path(table).read_text().splitlines(keepends=True)[:-1]))
-    model = finished["--output"]
-    train_on = f"; to train its model further, choose the preset {model} and another output"
-    for option, value, name in [
-        ("--epochs", "2", "epochs (1, now 2)"),
-        ("--preset", other, "weights of its preset"),
-        ("--eval", less, "validation examples"),
-        ("--train", less, "examples"),
-        ("--sequence-length", "9", "configuration of the model"),
-        ("--dtype", "mixed_float16", "dtype ('float32', now 'mixed_float16')"),
-    ]:
-        result = run("finetune", "classify", *flat(finished | {option: value}), exit_code=2)
-        advice = "continue with the same ones, choose another output, or start again with overwrite"
-        told = f"Error: {model}/training holds a finished run with other {name}; {advice}{train_on}"
-        assert result.stderr.splitlines()[-1] == told
-
-
 @pytest.fixture
 def mine(finished, tmp_path):
     """The same run, to change."""
@@ -150,27 +126,6 @@ def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
     Run.into(tmp_path, overwrite=True).clear()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["README.md"]
     assert (tmp_path / "README.md").read_text() == "my words"
-
-
-def test_what_is_not_overwritten(fails, mine, tmp_path):
-    model, options = mine
-    command = ("finetune", "classify", "--overwrite")
-
-    def refused(message, **changes):
-        before = sorted(model.rglob("*"))
-        assert message in fails(*command, *flat(options | changes))
-        assert sorted(model.rglob("*")) == before
-
-    refused(f"{model} is read by this run, and overwrite removes it", **{"--preset": model})
-    for name in ("notes.txt", "training/mine.csv", "serving/1/saved_model.pb"):
-        (model / name).parent.mkdir(parents=True, exist_ok=True)
-        (model / name).touch()
-        refused(f"{model} holds {name}, which no run wrote; move that away, or choose another output")
-        (model / name).unlink()
-    (model / "training/logs").mkdir(exist_ok=True)
-    (tmp_path / "elsewhere").mkdir()
-    (model / "vocabulary").symlink_to(tmp_path / "elsewhere")
-    refused(f"{model} holds vocabulary, which")
 
 
 def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch, tmp_path):

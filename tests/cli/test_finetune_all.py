@@ -1,9 +1,6 @@
-"""keras-bert finetune, trained to the end on each kind of task; and a run that is interrupted."""
+"""keras-bert finetune, trained to the end, and what its model answers in other commands."""
 
 import json
-import re
-import shlex
-import signal
 
 import numpy as np
 import pyarrow as pa
@@ -14,30 +11,9 @@ from pyarrow import parquet
 from keras_bert import BertMultiVectorEncoder, BertQuestionAnswerer, BertReranker, BertSentenceEncoder
 
 from ..support import small
-from ..support.commands import KINDS, QUICK, columns, json_lines
-from ..support.processes import HANGS, wait_for
+from ..support.commands import KINDS, QUICK, json_lines
 
 pytestmark = pytest.mark.slow
-
-
-def test_pairs_and_numbers(run, traced, untrained, tmp_path):
-    generator = np.random.default_rng(0)
-    words = KINDS["blame"] + KINDS["praise"]
-    rows = [generator.choice(words, 2).tolist() for _ in range(64)]
-    lines = [json.dumps({"a": a, "b": b, "score": float(a in KINDS["blame"])}) for a, b in rows]
-    (tmp_path / "train.jsonl").write_text("\n".join(lines))
-    result = run(
-        "finetune", "classify", "--train", tmp_path / "train.jsonl", "--eval", tmp_path / "train.jsonl",
-        "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem-type", "regression",
-        "--preset", untrained, "--output", tmp_path / "model", *QUICK, "--epochs", "12",
-    )  # fmt: skip
-    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
-    assert float(measures["pearson"]) > 0.9
-    (tmp_path / "pairs.jsonl").write_text(
-        '{"text": "bad", "text_pair": "good"}\n{"text": "good", "text_pair": "bad"}\n'
-    )
-    one, two = json_lines(run("predict", tmp_path / "model", "--file", tmp_path / "pairs.jsonl").stdout)
-    assert one["values"]["value"] > 0.5 > two["values"]["value"]
 
 
 def test_rank(run, fails, untrained, tmp_path):
@@ -62,27 +38,6 @@ def test_rank(run, fails, untrained, tmp_path):
     assert refused.stderr.splitlines()[-1] == told
 
 
-@pytest.mark.parametrize("loss", ["lambda", "margin_mse"])
-def test_rank_lists(run, untrained, tmp_path, loss):
-    """Each text of praise answers better than two of blame."""
-    generator = np.random.default_rng(0)
-    rows = [("film", *generator.choice(KINDS["praise"], 1), *generator.choice(KINDS["blame"], 2)) for _ in range(48)]
-    path, model = tmp_path / "train.csv", tmp_path / "model"
-    scored = [",".join((*row, f"{1 + number / 48:.3f},-0.5,-0.5")) for number, row in enumerate(rows)]
-    path.write_text("\n".join(["q,a,b,c,s,t,u", *scored]))
-    files = ("--train", path, "--eval", path, "--preset", untrained, "--output", model)
-    names = ("--text-column", "q", "--text-pair-column", "a", "--negative-column", "b", "--negative-column", "c")
-    scores = () if loss == "lambda" else ("--score-column", "s", "--score-column", "t", "--score-column", "u")
-    result = run("finetune", "rank", *files, *names, *scores, *QUICK)
-    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
-    if loss == "lambda":
-        assert float(measures["ndcg@10"]) > 0.95
-    else:
-        assert set(measures) == {"spearman", "pearson"}
-    reranker = BertReranker.from_preset(model)
-    assert [each["text"] for each in reranker.rank("film", ["bad", "great"])] == ["great", "bad"]
-
-
 def test_tag(run, untrained, tmp_path):
     generator = np.random.default_rng(0)
     tag_of = {word: "O" if kind == "blame" else "B-praise" for kind, words in KINDS.items() for word in words}
@@ -100,29 +55,6 @@ def test_tag(run, untrained, tmp_path):
     (answer,) = json_lines(run("predict", model, input=b"bad good dull\n").stdout)
     (entity,) = answer["entities"]
     assert (entity["text"], entity["label"], entity["start"], entity["end"]) == ("good", "praise", 4, 8)
-
-
-def test_answer(run, traced, untrained, tmp_path):
-    generator = np.random.default_rng(0)
-    questions = []
-    for i in range(64):
-        words = [*generator.choice(KINDS["blame"], 3), generator.choice(KINDS["praise"])]
-        generator.shuffle(words)
-        context = " ".join(words)
-        praised = next(word for word in words if word in KINDS["praise"])
-        answers = [{"text": praised, "answer_start": context.index(praised)}]
-        questions.append({"context": context, "qas": [{"id": str(i), "question": "what is it?", "answers": answers}]})
-    path = tmp_path / "train.json"
-    path.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": questions}]}))
-    files = ("--train", path, "--eval", path)
-    model = tmp_path / "model"
-    result = run("finetune", "answer", *files, "--preset", untrained, "--output", model, *QUICK)
-    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
-    assert float(measures["exact_match"]) > 90
-    line = json.dumps({"question": "what is it?", "context": "cold warm bad"}).encode()
-    (answer,) = json_lines(run("predict", model, "--format", "jsonl", input=line).stdout)
-    assert (answer["answer"], answer["start"], answer["end"]) == ("warm", 5, 9)
-    assert isinstance(BertQuestionAnswerer.from_preset(model), BertQuestionAnswerer)
 
 
 def test_questions_without_an_answer(run, untrained, tmp_path):
@@ -155,35 +87,6 @@ def test_questions_without_an_answer(run, untrained, tmp_path):
     assert answer.decode() == answers[1]
     run("export", "onnx", "--preset", model, "--output", tmp_path / "onnx", *never, small=False)
     assert "is above 1000000000.0." in (tmp_path / "onnx/README.md").read_text()
-
-
-@pytest.mark.timing
-def test_an_interrupted_run_goes_on(run, start, traced, untrained, table, tmp_path):
-    def command(name):
-        settings = ("--preset", untrained, "--epochs", "8", "--batch-size", "2", "--learning-rate", "1e-4")
-        return "finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name)
-
-    process = start(*command("broken"), "--overwrite")
-    wait_for(lambda: (tmp_path / "broken/training/state.safetensors").exists(), process)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=HANGS)
-    assert process.returncode == 130
-    place = re.fullmatch(
-        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); the run in .*broken is unfinished\. To begin anew, add "
-        f"--overwrite; to resume, run: {re.escape(shlex.join(['keras-bert', *command('broken')]))}",
-        said.decode().splitlines()[-1],
-    )
-    assert place, said
-    assert not (tmp_path / "broken/config.json").exists()
-    for name in (".state.safetensors.4194399.tmp", "../.model.safetensors.4194399.tmp"):  # as `kill -9` leaves them
-        (tmp_path / "broken/training" / name).touch()
-    for name in ("broken", "unbroken"):
-        result = run(*command(name))
-        assert not list((tmp_path / name).rglob(".*"))
-        assert (f"resuming the run in {tmp_path / name} after {place[1]}\n" in result.stderr) == (name == "broken")
-        assert ("epoch 1 of 8:" in result.stderr) == (name == "unbroken")
-    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]
-    assert models[0] == models[1]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 
-import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -155,27 +154,6 @@ def test_what_is_measured_on_text(run, fails, corpus, classifier, table):
         assert message in fails("evaluate", *mistake)
 
 
-@pytest.mark.slow
-def test_longer_rows_at_the_end(run, corpus):
-    folder, options = corpus
-    command = ("pretrain", folder / "texts", *flat(options | {"--sequence-length": "12", "--steps": "6"}))
-    then = ("--then-steps", "3", "--then-length", "20", "--then-batch-size", "4", "--dtype", "mixed_bfloat16")
-    result = run(*command, *then)
-    assert keras.config.dtype_policy().name == "float32"  # as before
-    said = result.stderr.splitlines()[1:]
-    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == [
-        "rows of 12 tokens, for 3 steps",
-        "rows of 20 tokens, for 3 steps",
-    ]
-    steps = [line.split(":")[0] for line in said[5:]]
-    assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
-    records = Records(folder / "model/training/then/records")
-    assert next(iter(records.in_order(1)))["input_word_ids"].shape == (1, 20)
-    report = (folder / "model/report.md").read_text()
-    for line in ("| then_steps | 3 |", "| then_length | 20 |", "| then_batch_size | 4 |", "| dtype | mixed_bfloat16 |"):
-        assert line in report
-
-
 def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypatch):
     """Static masks, documents that share rows, no pairs, no text that is held out, a second length, a named size."""
     folder, options = corpus
@@ -224,18 +202,6 @@ def test_a_process_is_killed(run, corpus, monkeypatch):
     monkeypatch.setattr(pretraining_run, "write_records", killed)
     result = run("pretrain", folder / "texts", *flat(options), exit_code=1)
     assert result.stderr.splitlines()[1:] == ["Error: a process ended"]  # after the line on new weights
-
-
-@pytest.mark.slow
-def test_a_named_size_and_processes(run, corpus):
-    folder, options = corpus
-    options |= {"--objective": "sentences", "--size": "tiny"}
-    run("pretrain", folder / "texts", *flat(options), "--pack", "--processes", "2")
-    for name in ("records", "validation"):
-        record = next(iter(Records(folder / "model/training" / name).in_order(1)))
-        assert "input_document_ids" in record
-    config = read_config(folder / "model/config.json")
-    assert config == tiny(activation=config.activation)
 
 
 @pytest.mark.slow

@@ -1,10 +1,6 @@
 """keras-bert index, search and duplicates: what they write and say, and what they refuse."""
 
 import json
-import random
-import re
-import shlex
-import signal
 
 import pytest
 
@@ -14,7 +10,6 @@ from keras_bert.search import NegativeRules, TextIndex, mine_negatives
 
 from ..support import small
 from ..support.commands import json_lines
-from ..support.processes import HANGS, wait_for
 
 TABLE = 'id,review\n7,good film\n8,the cold river\n9,"good film\n!"\n'
 
@@ -194,27 +189,6 @@ def test_mine(run, fails, folder, small_preset):
 
 def _rounded(fields):
     return {name: round(each, 6) for name, each in fields.items() if isinstance(each, float)}
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
-    generator, words = random.Random(0), small.WORDS.split()
-    texts = {" ".join(generator.choices(words, k=generator.randint(4, 20))) for _ in range(8000)}
-    (folder / "texts.txt").write_text("\n".join(sorted(texts)))
-    command = ("index", "texts.txt", "--output", "texts", "--preset", small_preset)
-    process = start(*command)
-    wait_for(lambda: any(path.stat().st_size > 10**6 for path in folder.glob("texts/index.db-wal")), process)
-    process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=HANGS)
-    resumed = f"keras-bert {shlex.join(map(str, command))}"
-    advice = f"To begin anew, remove texts; to resume, run: {resumed}"
-    assert (process.returncode, message.decode()) == (130, f"Interrupted; the index in texts is unfinished. {advice}\n")
-    shown = out(run(*command, small=False))
-    count, encoded = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= texts| encoded)", shown))
-    assert count == len(texts)
-    assert 0 < encoded <= count - 2048
-    assert len(TextIndex("texts")) == count
 
 
 def test_measures_of_a_search(run, fails, folder, small_preset):

@@ -1,7 +1,4 @@
-"""keras-bert vocab: what it writes, what it says, what it refuses, and what Ctrl-C leaves."""
-
-import random
-import signal
+"""keras-bert vocab: what it writes, what it says, and what it refuses."""
 
 import pytest
 
@@ -9,7 +6,6 @@ from keras_bert.text import WordPieceTokenizer, learn_vocabulary, load_tokenizer
 from keras_bert.text.learning import Fertility
 
 from ..support.messages import assert_names
-from ..support.processes import HANGS, read_until
 
 pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
 pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
@@ -95,22 +91,3 @@ def test_misuse(fails, corpus, tmp_path):
     ):
         assert_names(fails("vocab", text, "--size", size, "--output", tmp_path / "new.txt"), *words)
         assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bytepair", "sentencepiece"])
-def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):
-    """Which would learn for minutes, and hears of no signal."""
-    rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 30))) for _ in range(300_000)]
-    (tmp_path / "corpus.txt").write_text("\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)))
-    user, stderr = terminal
-    arguments = ["--size", "200000", "--kind", kind, "--output", tmp_path / "new"]
-    process = start("vocab", tmp_path / "corpus.txt", *arguments, stderr=stderr)
-    read_until(r"learning tokens: 00:\d\d", user)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=HANGS) == 130
-    assert read_until(r"written", user).splitlines()[-1] == "Interrupted; no file was written."
-    assert process.stdout.read() == b""
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]

@@ -23,8 +23,8 @@ TEXT = "the cat"
 LONG = "the cat sat. it rained " * 220  # 1,320 tokens of words, or more of their parts
 # Every family answers in every verb, without tracing, which would take minutes. Where models are traced and trained, a
 # few stand for all. They have all kinds of positions, of attention and of tokenizers. Commands call what verbs call.
-IN_PYTHON = ("bert", "deberta-v2", "modernbert", "eurobert")
-BY_COMMAND = "modernbert"  # 8,192 positions; what trains has a roberta, whose positions begin after padding's
+IN_PYTHON = ("bert", "roberta", "deberta-v2", "modernbert", "eurobert")
+BY_COMMAND = "modernbert"  # 8,192 positions
 pytestmark = pytest.mark.filterwarnings("ignore:texts truncated|truncated words|labels with fewer")
 
 
@@ -140,34 +140,15 @@ def run(*arguments):
     return result.stdout
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A folder with examples for each command. At most one text of a file is long: more would only take time."""
-    folder = tmp_path_factory.mktemp("files")
-    texts = [TEXT, "it rained", "the cat sat", LONG]
-    rows = [{"text": text, "label": label} for text, label in zip(texts, ["bad", "good", "bad", "good"], strict=True)]
-    pairs = [{"query": text[:9], "positive": text} for text in texts]
-    lists = [{**pair, "negative": f"it {pair['query']}"} for pair in pairs]
-    question = {"id": "1", "question": "who sat?", "answers": [{"text": "cat", "answer_start": 4}]}
-    squad = {"data": [{"title": "", "paragraphs": [{"context": "the cat sat", "qas": [question]}]}]}
-    for name, lines in (("rows", rows), ("pairs", pairs), ("lists", lists)):
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (folder / "squad.json").write_text(json.dumps(squad))
-    (folder / "asked.csv").write_text(f"question,context\nwho sat?,the cat sat {LONG}\n")
-    (folder / "tags.conll").write_text("the O\ncat B-PER\n\nit O\nrained O\n")
-    (folder / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
-    return folder
-
-
-BY_HEAD = {"sequence": ("classify", "rows.jsonl"), "tokens": ("tag", "tags.conll"), "spans": ("answer", "squad.json")}
-
-
 @pytest.mark.slow
-def test_every_command(model_of, files, tmp_path, untraced):
-    base, rows = model_of(BY_COMMAND), files / "rows.jsonl"
+def test_every_command(model_of, tmp_path, untraced):
+    base, rows, lines = model_of(BY_COMMAND), tmp_path / "rows.jsonl", tmp_path / "lines.txt"
+    texts = {TEXT: "bad", "it rained": "good", "the cat sat": "bad", LONG: "good"}
+    rows.write_text("".join(f"{json.dumps({'text': text, 'label': label})}\n" for text, label in texts.items()))
+    lines.write_text("".join(f"{text}\n" for text in texts))
     assert "vocab" in run("inspect", base)
     for command in ("tokenize", "encode"):
-        assert run(command, "--preset", base, "--file", files / "lines.txt")
+        assert run(command, "--preset", base, "--file", lines)
     run("attention", "the cat", "--preset", base, "--output", tmp_path / "page.html")
     run("index", rows, "--preset", base, "--output", tmp_path / "index")
     assert LONG.strip() in run("search", tmp_path / "index", LONG)
@@ -178,37 +159,3 @@ def test_every_command(model_of, files, tmp_path, untraced):
     run("export", "encoder", "--preset", base, "--output", tmp_path / "encoder")
     masks = model_of(BY_COMMAND, "masked_lm")
     assert run("fill", masks, f"the {load_tokenizer(masks).special_tokens['mask_token']} sat")
-
-
-@pytest.mark.slow
-def test_every_command_that_sees_only_vectors(model_of, files, tmp_path, untraced):
-    base, pairs = model_of(BY_COMMAND), files / "pairs.jsonl"
-    assert run("similarity", "--preset", base, "--file", files / "lines.txt")
-    run("embed", files / "rows.jsonl", "--preset", base, "--output", tmp_path / "vectors")
-    run("project", "--file", files / "lines.txt", "--preset", base, "--output", tmp_path / "projector")
-    run("duplicates", files / "rows.jsonl", "--preset", base, "--threshold", "-1")
-    run("mine", pairs, "--preset", base, "--negatives", "1", "--output", tmp_path / "mined.jsonl")
-
-
-@pytest.mark.slow
-def test_every_command_that_trains(model_of, files, tmp_path, untraced):
-    base, pairs, rows = model_of("roberta"), files / "pairs.jsonl", files / "rows.jsonl"
-    columns = ("--query-column", "query", "--positive-column", "positive")
-    run("finetune", "embed", "--train", pairs, *columns, *trained(base, tmp_path / "embed"))
-    assert "ndcg" in run("evaluate", tmp_path / "embed", pairs, *columns)
-    lists = ("--text-column", "query", "--text-pair-column", "positive", "--negative-column", "negative")
-    lists = (*lists, "--train", files / "lists.jsonl", "--eval", files / "lists.jsonl")
-    run("finetune", "rank", *lists, *trained(base, tmp_path / "rank"))
-    run("index", rows, "--preset", base, "--output", tmp_path / "index")
-    run("search", tmp_path / "index", TEXT, "--rerank", tmp_path / "rank")
-    for head, (kind, name) in BY_HEAD.items():
-        model = model_of("roberta", head)
-        run("finetune", kind, "--train", files / name, "--eval", files / name, *trained(model, tmp_path / kind))
-        asked = ("--file", files / "asked.csv") if head == "spans" else (TEXT, LONG)
-        assert run("predict", tmp_path / kind, *asked)
-    learned = ("--teacher", tmp_path / "classify", "--num-layers", "1", "--train", rows, "--eval", rows)
-    run("distill", "classify", *learned, "--output", tmp_path / "student", "--epochs", "1")
-
-
-def trained(preset, output):
-    return ("--preset", preset, "--output", output, "--epochs", "1", "--batch-size", "2")

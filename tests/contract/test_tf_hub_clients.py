@@ -1,4 +1,4 @@
-"""Programs that others have written, on our exports: hub.KerasLayer in Keras 2, a TF 1 session, saved_model_cli.
+"""Programs that others have written, on our exports: hub.KerasLayer in Keras 2, a TF 1 session.
 
 None of them knows our code. Each runs in a process of its own, but for the session.
 """
@@ -131,43 +131,3 @@ def test_encoder_in_a_session(exported, our_encoder):
     assert set(got) == {"pooled_output", "sequence_output"}
     for name, value in got.items():
         np.testing.assert_allclose(value, want[name], atol=1e-5)
-
-
-# Runs saved_model_cli with each of the arguments, in a child of a process that has imported TensorFlow.
-COMMANDS = """
-import json, os, sys
-from tensorflow.python.tools import saved_model_cli
-
-for command in map(json.loads, sys.argv[1:]):
-    if os.fork() == 0:
-        if "sentences" in " ".join(command):
-            import tensorflow_text  # the operations of preprocessors, which the program has no option for
-        sys.argv = ["saved_model_cli", *command]
-        saved_model_cli.main()  # ends the child
-    assert os.wait()[1] == 0
-"""
-
-
-def test_saved_model_cli(exported, our_preprocessor, our_encoder, tmp_path):
-    """It shows what a client needs to know, and runs both models."""
-    np.savez(tmp_path / "packed.npz", **packed())
-    inputs = {
-        "encoder": ["--inputs", ";".join(f"{name}=packed.npz[{name}]" for name in NAMES)],
-        "preprocessor": ["--input_exprs", f"sentences={TEXTS!r}"],
-    }
-    commands = [["show", "--dir", str(exported("encoder")), "--all"]]
-    for part, values in inputs.items():
-        places = ["--dir", str(exported(part)), "--tag_set", "serve", "--signature_def", "serving_default"]
-        commands.append(["run", *places, *values, "--outdir", part])
-    shown = run(sys.executable, "-c", COMMANDS, *map(json.dumps, commands), cwd=tmp_path)
-    for name in NAMES:
-        assert f"inputs['{name}'] tensor_info:\n        dtype: DT_INT32\n        shape: (-1, -1)" in shown
-    assert "outputs['sequence_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, -1, 32)" in shown
-    assert "outputs['pooled_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, 32)" in shown
-    assert "Function Name: '__call__'" in shown
-    assert "Option #2" in shown  # training or not
-    want = our_encoder(packed())
-    for name in ("pooled_output", "sequence_output"):
-        np.testing.assert_allclose(np.load(tmp_path / f"encoder/{name}.npy"), want[name], atol=1e-5)
-    for name, want in our_preprocessor(tf.constant(TEXTS)).items():
-        np.testing.assert_array_equal(np.load(tmp_path / f"preprocessor/{name}.npy"), want)

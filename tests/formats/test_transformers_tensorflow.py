@@ -20,7 +20,6 @@ from keras_bert import (
     BertTokenClassifier,
     formats,
 )
-from keras_bert.convert import convert
 from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.tensorflow import saved_model
@@ -100,19 +99,6 @@ def replaced_tokens(directory, inputs):
         head.build()
         load_weights(head, preset.checkpoint, "replaced_tokens")
     return head(encoder(inputs)["sequence_output"])[..., 0]
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize("name", transformers4.names())
-def test_transformers_reads_what_is_written_from_it(models, name, tmp_path):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    inputs, expected = transformers4.arrays(models / name)
-    convert(models / name, tmp_path / "new", format="hugging_face")
-    (architecture,) = json.loads((tmp_path / "new/config.json").read_text())["architectures"]
-    model = getattr(transformers, architecture).from_pretrained(tmp_path / "new").eval()
-    with torch.no_grad():
-        found = model(**{name: torch.tensor(value) for name, value in inputs.items()})
-    same_outputs({name: found[name] for name in expected}, expected, inputs["attention_mask"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
+from keras_bert.text import WordPieceTokenizer
 
 SIZES = {"wordpiece": 900, "bytepair": 400, "sentencepiece": 400}
 # Texts that no vocabulary was learned from.
@@ -32,16 +32,7 @@ def wordpiece_of_hugging_face(tokenizer: WordPieceTokenizer) -> Any:
     return reader
 
 
-def bytepair_of_hugging_face(tokenizer: BytePairTokenizer) -> Any:
-    import tokenizers
-
-    ids = {token: index for index, token in enumerate(tokenizer.vocabulary)}
-    reader = tokenizers.Tokenizer(tokenizers.models.BPE(ids, tokenizer.merges))
-    reader.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return reader
-
-
-def compare(tokenizer: WordPieceTokenizer | BytePairTokenizer, reader: Any, texts: Sequence[str]) -> None:
+def compare(tokenizer: WordPieceTokenizer, reader: Any, texts: Sequence[str]) -> None:
     """Asserts that the ids are those of `reader`."""
     for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
         assert ids == reader.encode(text, add_special_tokens=False).ids, ascii(text)

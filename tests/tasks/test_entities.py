@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from keras_bert.answers.entities import Entity, LabelScheme, find_entities, locate_entities
+from keras_bert.answers.entities import LabelScheme, find_entities, locate_entities
 
 from ..support.messages import error_names
 
@@ -97,19 +97,6 @@ def test_each_scheme_marks_the_same_entities(scheme):
             labels += [*(f"{letter}-{kind}" for letter in by_length[length]), *["O"] * generator.randrange(2)]
         assert find_entities(labels, known) == entities
         assert find_entities(known.bioes(labels)) == entities
-
-
-def test_schemes_are_read_as_seqeval_reads_them():
-    scheme = pytest.importorskip("seqeval.scheme")
-    sentences = {
-        scheme.IOB1: "I-X I-X O I-X B-X I-Y",
-        scheme.BILOU: "B-X L-X U-X O B-Y I-Y L-Y U-X",
-        scheme.IOBES: "B-X E-X S-X O B-Y I-Y E-Y S-X",
-        scheme.IOE2: "I-X E-X E-X O I-Y I-Y E-Y E-X",
-    }
-    for known, labels in sentences.items():
-        found = [each.to_tuple()[1:] for each in scheme.Entities([labels.split()], known).entities[0]]
-        assert find_entities(labels.split()) == [Entity(*each) for each in found]
 
 
 def test_bare_letters_mark_words_of_chinese_and_entities_of_one_kind():

@@ -115,40 +115,6 @@ def test_kinds_of_entities_have_a_support_of_entities_not_of_words():
     assert metrics.entities_by_kind([["O", "O"]], [["O", "O"]]) == {}
 
 
-@pytest.mark.parity
-def test_classes_are_measured_as_in_the_report_of_scikit_learn():
-    report_of = pytest.importorskip("sklearn.metrics").classification_report
-    generator, names = np.random.default_rng(0), ["a", "b", "c d", "rare"]
-    for _ in range(5):
-        labels, predictions = (generator.choice(names, 40, p=[0.5, 0.3, 0.17, 0.03]).tolist() for _ in range(2))
-        report = report_of(labels, predictions, output_dict=True, zero_division=0)
-        _same_as_report(metrics.by_class(labels, predictions, names), report)
-        several = generator.random((2, 30, 4)) < 0.3
-        report = report_of(*several.astype(int), target_names=names, output_dict=True, zero_division=0)
-        _same_as_report(metrics.by_class(*several.astype(int), names), report)
-
-
-@pytest.mark.parity
-def test_entities_are_measured_as_in_the_report_of_seqeval():
-    report_of = pytest.importorskip("seqeval.metrics").classification_report
-    generator = np.random.default_rng(0)
-    for _ in range(5):
-        columns = [generator.choice(["O", "B-a", "I-a", "B-b c", "I-b c"], (6, 9)).tolist() for _ in range(2)]
-        _same_as_report(metrics.entities_by_kind(*columns), report_of(*columns, output_dict=True, zero_division=0))
-
-
-def _same_as_report(measured, report):
-    """Of all classes in a report as scikit-learn and seqeval make them."""
-    keys = {"precision": "precision", "recall": "recall", "f1": "f1-score", "support": "support"}
-    expected = {}
-    for name, row in report.items():
-        if name == "macro avg":
-            expected |= {f"macro_{kind}": row[key] for kind, key in keys.items() if kind != "support"}
-        elif not name.endswith(" avg") and name != "accuracy":
-            expected |= {f"{kind} of {name}": row[key] for kind, key in keys.items()}
-    assert {name: measured[name] for name in expected} == pytest.approx(expected)
-
-
 def test_confusion_matrix():
     matrix = metrics.confusion_matrix(["b", "a", "b", "b"], ["b", "b", "a", "a"], ["b", "a", "never"])
     np.testing.assert_array_equal(matrix, [[1, 2, 0], [1, 0, 0], [0, 0, 0]])

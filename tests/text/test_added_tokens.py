@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -122,19 +120,3 @@ def test_published_files(shared_data, name):
     ours = load_tokenizer(shared_data / "modern" / name)
     assert ours.tokenize(PROBE).numpy().tolist() == [*IDS, 8006]
     assert (ours.cls_token_id, ours.sep_token_id, ours.pad_token_id, ours.mask_token_id) == (50281, 50282, 50283, 50284)
-
-
-@pytest.mark.parity
-def test_what_transformers_reads(shared_data, tmp_path):
-    """The published tokenizer, saved by us, on code, odd Unicode and added tokens."""
-    transformers = pytest.importorskip("transformers")
-    published = shared_data / "modern" / "modernbert-base"
-    ours = load_tokenizer(published, special_tokens_in_text=True)
-    ours.save_preset(tmp_path)
-    code = [Path(module.__file__).read_text("utf-8") for module in (json, shutil, transformers)]
-    texts = [*TEXTS, *(line for text in code for line in text.split("\n")), *code]
-    ids = ours.tokenize(texts).to_list()
-    for directory in (published, tmp_path):
-        theirs = transformers.AutoTokenizer.from_pretrained(directory)
-        assert theirs(texts, add_special_tokens=False)["input_ids"] == ids
-    assert theirs("a", "b")["input_ids"] == [50281, *theirs("a")["input_ids"][1:], *theirs("b")["input_ids"][1:]]

@@ -122,13 +122,6 @@ def test_balanced_classes_weigh_as_in_scikit_learn():
     assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
-    history = fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN)
-    assert fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN) == history
-    with error_names(ValueError, "class_weight"):
-        fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight={"O": 2.0}, **RUN)
-
-
 @pytest.mark.parametrize(("make", "x", "y", "words"), [
     (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
     (lambda: new(BertClassifier, ["stars"], "regression"), TEXTS, [1.0] * 6, ("class_weight", "numbers")),

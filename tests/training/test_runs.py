@@ -111,15 +111,23 @@ def test_the_model_card_of_a_run_has_its_measures_data_and_recipe(whole, preset,
 
 def test_overwrite_starts_again_and_refuses_foreign_files(whole, tmp_path):
     output = shutil.copytree(whole.directory, tmp_path / "model")
-    with error_names(ValueError, output, "seed", "0, now 1", "overwrite", f"the preset {output}"):
-        whole.run(output, seed=1)
-    (output / "notes.txt").touch()
+    for changes, words in (
+        ({"seed": 1}, ["seed", "0, now 1"]),
+        ({"dtype": "mixed_float16"}, ["dtype", "'float32', now 'mixed_float16'"]),
+        ({"sequence_length": 9}, ["configuration of the model"]),
+    ):
+        with error_names(ValueError, output, *words, "overwrite", f"the preset {output}"):
+            whole.run(output, **changes)
     before = sorted(output.rglob("*"))
-    with error_names(FileExistsError, output, "notes.txt", "move"):
-        whole.run(output, seed=1, overwrite=True)
+    for name in ("notes.txt", "training/mine.csv", "serving/saved_model.pb", "vocabulary"):
+        foreign = output / name
+        foreign.parent.mkdir(exist_ok=True)
+        foreign.symlink_to(tmp_path) if name == "vocabulary" else foreign.touch()
+        with error_names(FileExistsError, output, name, "move"):
+            whole.run(output, seed=1, overwrite=True)
+        foreign.unlink()
+    (output / "serving").rmdir()
     assert sorted(output.rglob("*")) == before
-    (output / "notes.txt").unlink()
-    before.remove(output / "notes.txt")
     (tmp_path / "eval.tsv").write_text("sentence\tkind\ngood\tnew\n")
     with error_names(ValueError, "'new'"):
         whole.run(output, validation=tmp_path / "eval.tsv", validation_split=None, overwrite=True)

@@ -39,8 +39,8 @@ def encoder(**changes):
     return small.encoder(**{"num_layers": 1, **changes})
 
 
-def classifier(problem_type="single_label_classification"):
-    return BertClassifier(encoder(), preprocessor(), ["a", "b", "c"], problem_type)
+def classifier():
+    return BertClassifier(encoder(), preprocessor(), ["a", "b", "c"])
 
 
 # Families that compute something else than BERT, each in a task whose training is compiled.
@@ -49,11 +49,6 @@ ALBERT = {"family": "albert", "embedding_size": 8, "num_groups": 1, "num_layers"
 # Of each: a model, its inputs, targets, weights of these.
 TASKS = {
     "classifier": (classifier, PACKED, CLASSES, None),
-    "several labels": (
-        lambda: classifier("multi_label_classification"), PACKED,
-        GENERATOR.integers(0, 2, (ROWS, 3)).astype("float32"), None,
-    ),
-    "numbers": (lambda: classifier("regression"), PACKED, GENERATOR.normal(size=(ROWS, 3)), None),
     "windows": (  # two of each text; some have only one, and the other is padding
         lambda: BertClassifier(encoder(), preprocessor(stride=4), ["a", "b", "c"]),
         {name: np.stack([values, values * (CLASSES[:, None] > 0)], axis=1) for name, values in PACKED.items()},
@@ -130,15 +125,6 @@ def test_same_training(task, settings):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     windows = np.size(TASKS[task][1]["input_mask"]) // (ROWS * LENGTH)
     assert rows < compiled_rows == BATCH * windows * LENGTH  # padding is computed under XLA, and only there
-
-
-@pytest.mark.parametrize("task", ["classifier", "several labels", "numbers", "CRF"])
-def test_same_loss(task):
-    make, _, y, _ = TASKS[task]
-    loss = make().training_loss()
-    logits = GENERATOR.normal(size=(*MASK.shape, 3) if task == "CRF" else (ROWS, 3)).astype("float32")
-    compiled = tf.function(lambda: loss(y, logits), jit_compile=True)
-    np.testing.assert_allclose(compiled(), loss(y, logits), rtol=1e-5)
 
 
 def test_by_default_a_model_that_reads_texts_is_not_compiled(monkeypatch):
