@@ -30,7 +30,7 @@ class SentencePieceSpans:
         self, arguments: Mapping[str, Any], vocabulary: Sequence[str], added: Sequence[str], unk_token_id: int
     ) -> None:
         self._usage = spm.FAMILIES[arguments["family"]]
-        defaults = vars(self._usage)
+        defaults = self._usage._asdict()
         self._lowercase, self._strips = (
             defaults[name] if arguments.get(name) is None else arguments[name]
             for name in ("lowercase", "strip_accents")
