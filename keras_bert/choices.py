@@ -52,20 +52,24 @@ ENCODER_POOLINGS = {
 # `window_pooling`, of a long text's windows -> NumPy's function of two vectors; that of all vectors, but of padding, in
 # `tasks/heads/pooling.py`; whether the result is divided by the number of windows.
 WINDOW_POOLINGS = {"mean": ("add", "total", True), "max": ("maximum", "largest", False)}
-# Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
-# pooling of sentence vectors, add a line here, and its function in `tasks/heads/pooling.py`.
+
+
+class Pooling(NamedTuple):
+    """How the hidden states of a text become one vector."""
+
+    function: str  # in `tasks/heads/pooling.py`
+    switch: str  # in sentence-transformers' files up to version 5; later ones have {"pooling_mode": "mean"} instead
+
+
 POOLINGS = {
-    # of `BertSentenceEncoder`: the switch in files up to version 5; later files have {"pooling_mode": "mean"} instead
-    "sentence": {
-        "mean": "pooling_mode_mean_tokens",
-        "cls": "pooling_mode_cls_token",
-        "max": "pooling_mode_max_tokens",
-        "lasttoken": "pooling_mode_lasttoken",
-        "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-        "weightedmean": "pooling_mode_weightedmean_tokens",
-    },
-    "sparse": {"max": "max", "sum": "sum"},  # of `BertSparseEncoder`: the strategy of SPLADE's pooling
+    "mean": Pooling("mean", "pooling_mode_mean_tokens"),
+    "cls": Pooling("first_token", "pooling_mode_cls_token"),
+    "max": Pooling("maximum", "pooling_mode_max_tokens"),
+    "lasttoken": Pooling("last_token", "pooling_mode_lasttoken"),
+    "mean_sqrt_len_tokens": Pooling("mean_by_root", "pooling_mode_mean_sqrt_len_tokens"),
+    "weightedmean": Pooling("mean_by_position", "pooling_mode_weightedmean_tokens"),
 }
+SPARSE_POOLINGS = ("max", "sum")  # of `BertSparseEncoder`
 
 
 class ProblemType(NamedTuple):

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.similarity import SentenceEncoder
+from keras_bert.answers.columns import Targets
+from keras_bert.answers.similarity import SentenceEncoder, TextVectors, VectorAnswers, are_text_numbers, are_vectors
 from keras_bert.choices import POOLINGS, WINDOW_POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.examples import check_characters
@@ -28,15 +29,29 @@ from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
+from keras_bert.tasks.heads import pooling as poolings
 from keras_bert.tasks.heads.long_text import pool_windows, sequence_output
-from keras_bert.tasks.heads.pooling import pooled
-from keras_bert.tasks.kinds.similarity import Similarity
-from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss
+from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.losses.sentence_losses import MatryoshkaLoss, VectorMSELoss
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
 from keras_bert.text.strings import as_strings
+
+
+class Similarity(VectorAnswers, Kind[TextVectors]):
+    """The vectors of rows; `VectorAnswers` lists what the labels and the default losses are."""
+
+    def loss(self) -> keras.losses.Loss:
+        return losses.default("vectors")
+
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        if are_text_numbers(targets):
+            return self.loss()
+        if are_vectors(targets, columns):
+            return VectorMSELoss()
+        return losses.default("vectors", is_pair=columns == 2, has_scores=True)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -86,7 +101,6 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
     READS_WINDOWS = True
@@ -108,7 +122,7 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
         matryoshka_dimensions: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("pooling", pooling, POOLINGS["sentence"])
+        check_choice("pooling", pooling, POOLINGS)
         check_choice("window_pooling", window_pooling, WINDOW_POOLINGS)
         check_choice("similarity", similarity, SIMILARITIES)
         super().__init__(encoder, preprocessor, **kwargs)
@@ -194,7 +208,8 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
     def _pool(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
         """Pools hidden states, `[batch, seq_length, hidden]`, by a mask to vectors, without `skipped` tokens."""
         mask = ops.cast(mask * _after(skipped, mask) if skipped else mask, "float32")
-        vectors = pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
+        pool = getattr(poolings, POOLINGS[self.pooling].function)
+        vectors = pool(ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
         if self.dense is not None:
             vectors = self.dense(vectors)
         vectors = vectors[:, : self.truncate_dim]

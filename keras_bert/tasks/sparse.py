@@ -15,7 +15,7 @@ from keras import ops
 from keras_bert.answers.columns import Targets
 from keras_bert.answers.similarity import are_text_numbers
 from keras_bert.answers.tokens import SparseEncoder, WeightAnswers
-from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.choices import SPARSE_POOLINGS, check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import SparseFiles
 from keras_bert.encoder import BertEncoder
@@ -28,9 +28,9 @@ from keras_bert.tasks.base.compared import ComparesTexts
 from keras_bert.tasks.base.storable import Part
 from keras_bert.tasks.base.task import ToTrain
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.kinds.similarity import Similarity
 from keras_bert.tasks.losses.sentence_losses import SpladeLoss
 from keras_bert.tasks.masked_lm import GraphTokenTexts, token_texts
+from keras_bert.tasks.sentence import Similarity
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -86,13 +86,15 @@ class BertSparseEncoder(SparseEncoder, ComparesTexts):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     kind = TokenWeights()
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
     PARTS = (
         Part(
-            "query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table", is_in_graph=False
+            "query_weights",
+            lambda model: None if model.query_weights is None else [model.query_weights],
+            must_be_equal="query_table",
+            is_in_graph=False,
         ),
     )
 
@@ -105,7 +107,7 @@ class BertSparseEncoder(SparseEncoder, ComparesTexts):
         query_table: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_choice("pooling", pooling, POOLINGS["sparse"])
+        check_choice("pooling", pooling, SPARSE_POOLINGS)
         check_choice("activation", activation, sparse_encoder.ACTIVATIONS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
@@ -210,9 +212,3 @@ class BertSparseEncoder(SparseEncoder, ComparesTexts):
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `weights` of the tokenizer's vocabulary, float32 `[batch, vocab_size]`."""
         return {"weights": self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]}
-
-    # -- Files
-
-
-def _as_list(variable: keras.Variable | None) -> list[keras.Variable]:
-    return [] if variable is None else [variable]

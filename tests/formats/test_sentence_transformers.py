@@ -44,7 +44,7 @@ def change(directory, name, **values):
 
 @pytest.mark.parametrize("similarity", sentence_transformers.SIMILARITIES)
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("pooling", choices.POOLINGS["sentence"])
+@pytest.mark.parametrize("pooling", choices.POOLINGS)
 def test_round_trip(pooling, normalize, similarity, tmp_path):
     prompts = {"query": "query: ", "none": ""}
     settings = Settings(pooling, 24, normalize, None, prompts, "query", normalize, similarity)

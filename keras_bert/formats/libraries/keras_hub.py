@@ -178,8 +178,8 @@ def embedder_settings(preset: PresetFiles) -> dict[str, Any]:
     path, values = preset.directory / TASK, task["config"]
     files.check_json(values, shape, path)
     pooling, normalize, texts = values["pooling_mode"], values["normalize"], values.get("preprocessor")
-    if pooling not in POOLINGS["sentence"]:
-        known = ", ".join(POOLINGS["sentence"])
+    if pooling not in POOLINGS:
+        known = ", ".join(POOLINGS)
         raise ValueError(f"{path}: pooling_mode is {pooling!r}; supported are {known}")
     length = {"max_length": texts["config"]["sequence_length"]} if texts else {}
     return {"pooling": pooling, "normalize": normalize, "similarity": "cosine" if normalize else "dot", **length}

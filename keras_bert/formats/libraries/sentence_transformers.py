@@ -23,7 +23,7 @@ from keras_bert.task_table import OF_LIBRARY
 
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [[*first, *dense, *last] for first in FIRST for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
-_SWITCHES = POOLINGS["sentence"]
+_SWITCHES = {name: pooling.switch for name, pooling in POOLINGS.items()}
 # Other kinds of models of the library -> the class here that reads them.
 _LOADERS = {library: task.model for library, task in OF_LIBRARY.items() if library != "SentenceTransformer"}
 _LOADERS["ColBERT"] = _LOADERS["MultiVectorEncoder"]  # PyLate's name
@@ -39,7 +39,7 @@ _KNOWN_POOLING = {
 class Settings(NamedTuple):
     """A preset's settings for sentence vectors."""
 
-    pooling: str  # one of `POOLINGS["sentence"]`
+    pooling: str  # one of `POOLINGS`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors are scaled to length 1
     dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`

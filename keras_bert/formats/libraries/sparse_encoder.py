@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert import files
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import SPARSE_POOLINGS
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, ROUTER, WEIGHTS, kind_of, read_options
 from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
 
     is_declared: bool  # whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults
     max_length: int | None  # of a text, in tokens; None: no limit
-    pooling: str = "max"  # one of `POOLINGS`
+    pooling: str = "max"  # one of `SPARSE_POOLINGS`
     activation: str = "relu"  # one of `ACTIVATIONS`
     query_table: bool = False  # whether queries have a table in place of the network
 
@@ -74,7 +74,7 @@ def read(preset: PresetFiles) -> Settings:
     pooling_settings = read_options(preset, path, shape, KNOWN_POOLING)
     options = {}
     for field, key, known in (
-        ("pooling", "pooling_strategy", tuple(POOLINGS["sparse"])),
+        ("pooling", "pooling_strategy", SPARSE_POOLINGS),
         ("activation", "activation_function", ACTIVATIONS),
     ):
         options[field] = pooling_settings.get(key) or known[0]
