@@ -22,9 +22,7 @@ from keras_bert.sizes import published_size
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch
-from keras_bert.tasks.kinds.pretraining import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.steps.replicas import LossMean
 from keras_bert.tasks.steps.training_step import LossTerm, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
@@ -86,10 +84,13 @@ _LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Objectives(Pretraining):
+class Objectives(Kind[Any]):
     """The objectives of pre-training; labels are a dict of targets, by output."""
 
     hidden_size: int
+
+    def plain(self, labels: Any) -> Any:
+        return labels
 
     def check_teacher(self, teacher: Kind[Any]) -> None:
         assert isinstance(teacher, Objectives)
@@ -198,9 +199,10 @@ class BertPretrainer(BertTask):
             terms.append(LossTerm(mean, count, self._loss_weights.get(name, 1.0), unit))
         return terms
 
-    def _loss_metric(self) -> LossMean:
+    @property
+    def _loss_names(self) -> tuple[str | None, ...]:
         # Keras reports no separate loss for a single objective. A teacher adds two terms without a name.
-        return LossMean((*(f"{name}_loss" if self.pairs else None for name in self._objectives), None, None))
+        return (*(f"{name}_loss" if self.pairs else None for name in self._objectives), None, None)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Keras needs a target for every output, and `sequence_output` has none.

@@ -116,7 +116,6 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
 
     preprocessor: BertPreprocessor
     _rows: Mapping[str, _GraphOfKind]
-    _by_length: GraphByLength
 
     PARTS = (Part("dense", lambda model: model.projection, must_be_equal="dense"),)
 
@@ -158,19 +157,14 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
         inputs, weights = self.encoder.config.hidden_size, []
         for number, layer in enumerate(self.dense):
             units = layer["units"]
-            shapes = {"kernel": (inputs, units), "bias": (units,), "residual": (inputs, units)}
-            used = {
-                "kernel",
-                *["bias"] * layer["use_bias"],
-                *["residual"] * (layer["use_residual"] and inputs != units),
-            }
-            for name in sorted(used & shapes.keys(), key=[*shapes].index):
-                initializer = "zeros" if name == "bias" else "glorot_uniform"
-                weights.append(
-                    self.add_weight(
-                        shape=shapes[name], initializer=initializer, dtype="float32", name=f"{name}_{number}"
-                    )
-                )
+            shapes: dict[str, tuple[int, ...]] = {"kernel": (inputs, units)}
+            if layer["use_bias"]:
+                shapes["bias"] = (units,)
+            if layer["use_residual"] and inputs != units:
+                shapes["residual"] = (inputs, units)
+            for name, shape in shapes.items():
+                settings = {"name": f"{name}_{number}", "initializer": "zeros" if name == "bias" else "glorot_uniform"}
+                weights.append(self.add_weight(shape=shape, dtype="float32", **settings))
             inputs = units
         return weights
 

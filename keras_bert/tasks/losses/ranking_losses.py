@@ -49,10 +49,7 @@ class ListNetLoss(keras.losses.Loss):
     Call arguments:
         y_true: labels `[batch, passages]`, any numbers: the higher, the better. Labels 0 and 1 make a flat
             distribution; labels 0 and 5 make a sharp one.
-        y_pred: logits `[batch, passages]`.
-
-    Raises:
-        ValueError: there is only one passage per query, or the number of labels is wrong.
+        y_pred: logits `[batch, passages]`, of two or more passages.
 
     Example:
         >>> logits = ops.array([[0.0, 0.0]])
@@ -90,10 +87,7 @@ class LambdaLoss(keras.losses.Loss):
     Call arguments:
         y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Negative labels gain
             0.
-        y_pred: logits `[batch, passages]`.
-
-    Raises:
-        ValueError: `k` is below 1, there is only one passage per query, or the number of labels is wrong.
+        y_pred: logits `[batch, passages]`, of two or more passages.
 
     Example:
         >>> labels, right, wrong = ([[1.0, 0.0]], [[4.0, -4.0]], [[-4.0, 4.0]])

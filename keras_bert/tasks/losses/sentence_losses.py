@@ -37,7 +37,7 @@ from keras import ops
 from keras_bert.answers.similarity import margins_of
 from keras_bert.counted import counted, either
 from keras_bert.loss_table import LOSSES, losses_of
-from keras_bert.tasks.steps.replicas import all_gather, local_rows
+from keras_bert.tasks.steps.replicas import AroundLoss, all_gather, local_rows
 from keras_bert.tensors import Tensor
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
@@ -228,9 +228,6 @@ class GISTEmbedLoss(keras.losses.Loss):
         y_true: the guide's vectors `[batch, columns, guide_size]`, such as
             `np.stack([guide.encode(anchors), guide.encode(positives)], axis=1)`.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
-
-    Raises:
-        ValueError: the guide's vectors are not of as many columns.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -456,7 +453,7 @@ def _scores(y_pred: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
-    """The squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
+    """The mean squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
 
     Use it to train a sentence encoder or a small reranker on the scores of a large reranker. A score `s` is the dot
     product of two vectors, MaxSim, or a reranker's logit. Hofstätter et al. 2020, "Improving Efficient Neural Ranking
@@ -469,12 +466,6 @@ class MarginMSELoss(keras.losses.Loss):
             `[batch, columns - 2]`. The margins of one negative may also be `[batch]`.
         y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; those of tokens; or a
             reranker's logits of positives and negatives, `[batch, columns - 1]`.
-
-    Returns:
-        float32 `[batch]`, the mean over the negatives; its mean when called.
-
-    Raises:
-        ValueError: the number of scores does not fit the number of columns.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
@@ -506,11 +497,7 @@ class DistillKLDivLoss(keras.losses.Loss):
 
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`.
-        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; those of tokens; or a
-            reranker's logits of positives and negatives, `[batch, columns - 1]`.
-
-    Raises:
-        ValueError: the number of scores does not fit the number of columns.
+        y_pred: as of `MarginMSELoss`.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
@@ -538,7 +525,7 @@ class DistillKLDivLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class VectorMSELoss(keras.losses.Loss):
-    """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
+    """The mean squared difference of a text's vector and a better model's, for this text or for a translation of it.
 
     Use it to copy a sentence encoder: into a smaller model, or into further languages, from translated sentences.
     Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
@@ -547,12 +534,6 @@ class VectorMSELoss(keras.losses.Loss):
     Call arguments:
         y_true: the better model's vectors, `[batch, size]` for all columns, or `[batch, columns, size]`.
         y_pred: vectors `[batch, columns, size]`, one column or more.
-
-    Returns:
-        float32 `[batch]`, the mean over columns and values; its mean when called.
-
-    Raises:
-        ValueError: the vectors differ in size, or the number of columns is wrong.
     """
 
     def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:
@@ -572,25 +553,8 @@ class VectorMSELoss(keras.losses.Loss):
         return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))
 
 
-class _AroundLoss(keras.losses.Loss):
-    """A loss that computes another one, `loss`."""
-
-    loss: keras.losses.Loss
-
-    def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks a batch as the wrapped loss does."""
-        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
-
-    def get_config(self) -> dict[str, object]:
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
-
-
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MatryoshkaLoss(_AroundLoss):
+class MatryoshkaLoss(AroundLoss):
     """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
     Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning.
@@ -604,12 +568,6 @@ class MatryoshkaLoss(_AroundLoss):
 
     Call arguments:
         y_true, y_pred: as the loss takes them.
-
-    Returns:
-        A tensor of the shape and type that the loss returns.
-
-    Raises:
-        ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
 
     Example:
         >>> from keras_bert.tasks.losses.sentence_losses import MultipleNegativesRankingLoss
@@ -648,7 +606,7 @@ class MatryoshkaLoss(_AroundLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SpladeLoss(_AroundLoss):
+class SpladeLoss(AroundLoss):
     """A loss of sparse vectors, plus the weighted FLOPS of queries and of all other texts, which makes them sparse.
 
     Use it to train a `BertSparseEncoder`. FLOPS is `sum_j (mean_i w_ij)^2` over the tokens j and the texts i of the
@@ -667,9 +625,6 @@ class SpladeLoss(_AroundLoss):
     Call arguments:
         y_true: as the loss takes it.
         y_pred: vectors `[batch, columns, size]`, queries first.
-
-    Raises:
-        ValueError: in a call with `ramp_updates` of 1 or more that follows no optimizer.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -717,6 +672,3 @@ class SpladeLoss(_AroundLoss):
 
 def _flops(vectors: Tensor) -> Tensor:
     return ops.sum(ops.square(ops.mean(vectors, axis=0)))
-
-
-# -- The targets of these losses: numbers of texts, scores, or vectors.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -50,17 +51,15 @@ class Replicated(_Model):
         ...     model.compile("sgd", "mse")
     """
 
+    _loss_names: tuple[str | None, ...] = (None,)  # `terms` of the `LossMean` of an epoch
+
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
         """Compiles as Keras does, but averages losses over the global batch."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
         with self.distribute_strategy.scope():
-            undocumented.replace_loss_tracker(self, self._loss_metric())
-
-    def _loss_metric(self) -> LossMean:
-        """Makes the metric of an epoch's mean loss."""
-        return LossMean()
+            undocumented.replace_loss_tracker(self, LossMean(self._loss_names))
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
@@ -99,8 +98,25 @@ def run_update(optimizer: keras.optimizers.Optimizer, step: Callable[..., Any], 
     return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
 
 
+class AroundLoss(keras.losses.Loss):
+    """A loss that computes another one, `loss`."""
+
+    loss: keras.losses.Loss
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Checks a batch as the wrapped loss does."""
+        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
+
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
-class GlobalMean(keras.losses.Loss):
+class GlobalMean(AroundLoss):
     """A loss averaged over the global batch, where Keras takes the mean of the replicas' means; a sum stays a sum."""
 
     def __init__(self, loss: keras.losses.Loss, **kwargs: Any) -> None:
@@ -113,13 +129,6 @@ class GlobalMean(keras.losses.Loss):
             return mean
         divisor = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(divisor * num_replicas(), all_reduce_sum(divisor))
-
-    def get_config(self) -> dict[str, object]:
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GlobalMean:
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
 def is_mean(loss: KerasLoss) -> bool:
