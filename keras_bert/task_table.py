@@ -14,6 +14,7 @@ class Task(NamedTuple):
     model: str  # its class in `keras_bert`
     module: str  # the file in `keras_bert/tasks/` that has the class
     kind: str  # what its labels and answers are: a class in `keras_bert/tasks/`, with its file
+    answerer: str  # what answers its texts, with its verb: a class in `keras_bert/answers/`, with its file
     head: str | None  # its head in checkpoints, a key of `head_table.HEADS`; None: it has none
     call: str  # how to ask it, in a model card
     pipeline: str | None = None  # its name on the Hugging Face Hub, `pipeline_tag`
@@ -22,6 +23,9 @@ class Task(NamedTuple):
     # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the last one that recognizes the
     # preset wins; the first one is the most general.
     is_found: bool = True
+    # The class of its exports in `keras_bert/engines/`, with its file; None: they have `logits` of each text, of which
+    # the answerer makes all else.
+    engine: str | None = None
     asked: str = ""  # the command that asks it, {} is the path; by default `predict`
     measured: type[task_files.ExampleFiles] | None = None  # how examples to measure it on are read; None: they are not
     # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads.
@@ -33,8 +37,8 @@ class Task(NamedTuple):
 # fmt: off
 TASKS = (
     Task(
-        "BertClassifier", "classifier", "kinds.classes.OfTexts", "sequence", 'classify("a text")',
-        "text-classification", measured=task_files.ClassifyFiles, command="classify",
+        "BertClassifier", "classifier", "kinds.classes.OfTexts", "classes.Classifier", "sequence", 'classify("a text")',
+        "text-classification", engine="models.RuntimeClassifier", measured=task_files.ClassifyFiles, command="classify",
         help=f"""\
 Classify texts or pairs: {TABLES}, or a directory with one directory per class.
 
@@ -47,8 +51,9 @@ Example:
         files=task_files.ClassifyFiles,
     ),
     Task(
-        "BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", 'tag(["some", "words"])',
-        "token-classification", measured=task_files.TagFiles, command="tag", help="""\
+        "BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "words.Tagger", "tokens",
+        'tag(["some", "words"])', "token-classification", engine="models.RuntimeTagger",
+        measured=task_files.TagFiles, command="tag", help="""\
 Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
 \b
@@ -58,8 +63,9 @@ Example:
         files=task_files.TagFiles,
     ),
     Task(
-        "BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", 'answer("a question", "a text")',
-        "question-answering", measured=task_files.AnswerFiles, command="answer", help="""\
+        "BertQuestionAnswerer", "question_answerer", "question_answerer.Spans", "spans.QuestionAnswerer", "spans",
+        'answer("a question", "a text")', "question-answering", engine="models.RuntimeQuestionAnswerer",
+        measured=task_files.AnswerFiles, command="answer", help="""\
 Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0, or its rows as JSON lines or Parquet.
 
 \b
@@ -69,8 +75,9 @@ Example:
         files=task_files.AnswerFiles,
     ),
     Task(
-        "BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", 'rank("a query", ["a text", "another"])',
-        "text-ranking", "CrossEncoder", "a cross-encoder", measured=task_files.ClassifyFiles, command="rank", help="""\
+        "BertReranker", "reranker", "reranker.Ranking", "ranking.Reranker", "sequence",
+        'rank("a query", ["a text", "another"])', "text-ranking", "CrossEncoder", "a cross-encoder",
+        engine="models.RuntimeReranker", measured=task_files.ClassifyFiles, command="rank", help="""\
 Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
 By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
@@ -86,7 +93,7 @@ Examples:
         files=task_files.RankFiles,
     ),
     Task(
-        "BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices",
+        "BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices.Chooser", "choices",
         'choose("a question", ["an answer", "another"])', "multiple-choice", measured=task_files.ChooseFiles,
         command="choose",
         help=f"""\
@@ -100,8 +107,9 @@ Example:
         files=task_files.ChooseFiles,
     ),
     Task(
-        "BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, 'encode("a text")',
-        "sentence-similarity", "SentenceTransformer", "a sentence encoder", is_found=False,
+        "BertSentenceEncoder", "sentence", "sentence.Similarity", "similarity.SentenceEncoder", None,
+        'encode("a text")', "sentence-similarity", "SentenceTransformer", "a sentence encoder", is_found=False,
+        engine="models.RuntimeSentenceEncoder",
         asked='keras-bert encode "a text" --preset {}',
         command="embed",
         help=f"""\
@@ -119,16 +127,18 @@ Example:
         files=task_files.EmbedFiles,
     ),
     Task(
-        "BertMaskedLM", "masked_lm", "kinds.pretraining.MaskedTokens", "masked_lm", 'fill("a text with a [MASK]")',
-        "fill-mask", is_found=False, asked='keras-bert fill {} "a text with a [MASK]"',
+        "BertMaskedLM", "masked_lm", "masked_lm.MaskedTokens", "tokens.MaskFiller", "masked_lm",
+        'fill("a text with a [MASK]")', "fill-mask", is_found=False, engine="models.RuntimeMaskedLM",
+        asked='keras-bert fill {} "a text with a [MASK]"',
     ),
     Task(
-        "BertNextSentence", "next_sentence", "kinds.pretraining.NextSentence", "next_sentence",
+        "BertNextSentence", "next_sentence", "next_sentence.NextSentence", "tokens.NextSentenceScorer", "next_sentence",
         'score("a text", "does it follow?")', is_found=False, measured=task_files.ClassifyFiles,
     ),
     Task(
-        "BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm", 'encode("a text")', "feature-extraction",
-        "SparseEncoder", "a sparse encoder", command="embed-sparse",
+        "BertSparseEncoder", "sparse", "sparse.TokenWeights", "tokens.SparseEncoder", "masked_lm", 'encode("a text")',
+        "feature-extraction", "SparseEncoder", "a sparse encoder", engine="models.RuntimeSparseEncoder",
+        command="embed-sparse",
         help=f"""\
 Train weights of tokens (SPLADE) on pairs, triplets or texts with scores: {TABLES}.
 
@@ -144,8 +154,9 @@ Example:
         files=task_files.SparseFiles,
     ),
     Task(
-        "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", None, 'encode("a text")',
-        "sentence-similarity", "MultiVectorEncoder", "a multi-vector encoder",
+        "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", "token_vectors.MultiVectorEncoder", None,
+        'encode("a text")', "sentence-similarity", "MultiVectorEncoder", "a multi-vector encoder",
+        engine="models.RuntimeMultiVectorEncoder",
         asked='keras-bert encode "a text" --preset {}',
         command="embed-tokens",
         help=f"""\

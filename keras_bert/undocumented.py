@@ -124,7 +124,7 @@ def seed_after(state: tf.Tensor, draws: int | tf.Tensor) -> tf.Tensor:
 # -- Keras: models and losses
 
 
-def set_jit_compile(model: keras.Model, value: bool | str) -> None:
+def set_xla(model: keras.Model, value: bool | str) -> None:
     """Sets `jit_compile` of a model, whatever layers the model has."""
     # Public way: the attribute. It refuses XLA if XLA cannot compile one of the layers, even a layer never called.
     model._jit_compile = value

@@ -37,6 +37,8 @@ def test_a_line_of_the_table_of_tasks_says_what_the_task_is(task):
     *file, kind = task.kind.split(".")
     module = importlib.import_module(".".join(["keras_bert.tasks", *file]))
     assert issubclass(getattr(module, kind), Kind)
+    file, answerer = task.answerer.split(".")
+    assert issubclass(model, getattr(importlib.import_module(f"keras_bert.answers.{file}"), answerer))
     for page in ("README.md", "docs/api/models.md", "docs/api/surface.md"):
         assert task.model in (PACKAGE.parent / page).read_text(), page
 

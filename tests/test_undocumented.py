@@ -83,11 +83,11 @@ def test_seed_after():
 # -- Keras: models and losses
 
 
-def test_set_jit_compile():
+def test_set_xla():
     model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
     model.layers[0].supports_jit = False
     model.jit_compile = False
-    undocumented.set_jit_compile(model, True)
+    undocumented.set_xla(model, True)
     assert model.jit_compile is True
 
 

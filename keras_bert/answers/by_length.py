@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from tqdm import tqdm
@@ -21,22 +21,11 @@ Item: TypeAlias = "str | Pair | Sequence[str]"  # a text, two texts to read toge
 _TEXTS_AT_A_TIME = 16384
 
 
-class Rows(Protocol):
-    """The lengths of rows, of any preprocessor."""
-
-    @property
-    def longest(self) -> int: ...
-    @property
-    def sequence_length(self) -> int | None: ...
-    @property
-    def stride(self) -> int | None: ...
-
-
 class ByLength:
     """A function over texts, run in batches of similar length. A subclass tokenizes and computes."""
 
-    def __init__(self, preprocessor: Rows) -> None:
-        self._preprocessor: Any = preprocessor
+    def __init__(self, preprocessor: Any) -> None:
+        self._preprocessor = preprocessor
 
     def __call__(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
 from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Pair, Targets, Texts, as_float32, columns_of, read_lists
 
 
@@ -70,7 +69,6 @@ class Chooser(Answerer):
     SETTINGS = (DROPOUT,)
     kind = ChoiceAnswers()
     text_names = ("question", "choice")
-    _by_length: ByLength
 
     @overload
     def choose(
@@ -127,6 +125,9 @@ class Chooser(Answerer):
     def answers(self, x: Texts, progress: bool | None = None) -> list[ChoiceAnswer]:
         questions, *choices = self.columns(x)
         return self.choose(questions, [*zip(*choices, strict=True)], progress=progress)
+
+    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        return {"logit": outputs.reshape(-1).astype(np.float32)}
 
 
 def check_choices(columns: Any, least: int) -> None:

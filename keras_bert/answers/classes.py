@@ -10,7 +10,6 @@ import numpy as np
 from keras_bert.answers import A, Answers, Score, metrics, only_answer, share_of_most_frequent
 from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, label_index, one_or_many
 
 
@@ -260,7 +259,6 @@ class Classifier(Answerer):
     kind: TextAnswers[Any]
     labels: list[str]
     pairs: bool
-    _by_length: ByLength
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -323,6 +321,9 @@ class Classifier(Answerer):
         columns = columns_of(x)
         self.check_pairs(len(columns) > 1)
         return columns
+
+    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        return self.kind.served(outputs.reshape(-1, len(self.labels)))
 
     def check_pairs(self, are_pairs: bool) -> None:
         if are_pairs == self.pairs:

@@ -10,7 +10,6 @@ import numpy as np
 from keras_bert.answers import Answers, Score, metrics
 from keras_bert.answers.activations import ACTIVATIONS
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import (
     Labels,
     Pair,
@@ -132,7 +131,6 @@ class ScoresPairs(Answerer):
 
     VERB = "score"
     text_names = ("text", "text_pair")
-    _by_length: ByLength
 
     @overload
     def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...

@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics
 from keras_bert.answers.answerer import Answerer, Setting
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Targets, Texts, as_float32, columns_of, one_or_many
 from keras_bert.answers.vector_metrics import (
     Compare,
@@ -215,7 +214,6 @@ class SentenceEncoder(ComparedEncoder):
     column_prompts: Sequence[str | None]
     similarity: str
     include_prompt: bool
-    _by_length: ByLength
 
     @property
     def vector_size(self) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
 from keras_bert.answers.activations import softmax
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Pair, Targets, Texts, check_top_k, columns_of, one_or_many
 from keras_bert.answers.ranking import ScoresPairs
 from keras_bert.answers.similarity import ComparedEncoder, TextVectors, VectorAnswers
@@ -157,7 +156,7 @@ class MaskFiller(Answerer):
 
     VERB = "fill"
     kind = FilledAnswers()
-    token_texts: TokenTexts | None
+    token_texts: TokenTexts  # of a model with a preprocessor
 
     @overload
     def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
@@ -198,25 +197,22 @@ class MaskFiller(Answerer):
             raise ValueError(NO_PREPROCESSOR)
         tokens = self.preprocessor.tokenizer.vocabulary_size
         check_top_k(top_k, tokens, ", the vocabulary's size")
-        assert self.token_texts is not None  # with a preprocessor, the model has both
-        assert self._by_length is not None
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)
         outputs = self._by_length(texts, batch_tokens, progress, top_k=top_k)
         outputs = [output[output[:, 0, 1] > 0] for output in outputs]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
-        results = [self._filled(self.token_texts, *each) for each in zip(texts, outputs, strict=True)]
+        results = [self._filled(*each) for each in zip(texts, outputs, strict=True)]
         return results[0] if is_one else results
 
-    @staticmethod
-    def _filled(token_texts: TokenTexts, text: str, output: np.ndarray) -> FilledText:
+    def _filled(self, text: str, output: np.ndarray) -> FilledText:
         """Makes the answer for a text from its candidates, float `[masks, top_k, 2]`: ids and probabilities."""
         ids, probabilities = output[..., 0].astype(int).tolist(), output[..., 1].tolist()
         masks: list[list[TokenAnswer]] = [
-            [{"token": token_texts.texts[i], "probability": p} for i, p in zip(*each, strict=True)]
+            [{"token": self.token_texts.texts[i], "probability": p} for i, p in zip(*each, strict=True)]
             for each in zip(ids, probabilities, strict=True)
         ]
-        return {"text": token_texts.fill(text, [each[0] for each in ids]), "masks": masks}
+        return {"text": self.token_texts.fill(text, [each[0] for each in ids]), "masks": masks}
 
 
 class NextSentenceScorer(ScoresPairs):
@@ -232,6 +228,9 @@ class NextSentenceScorer(ScoresPairs):
         _, pairs = one_or_many(*columns_of(x))
         return self._scores(pairs, 1024, progress).tolist()
 
+    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        return {"probability": softmax(outputs.reshape(-1, 2))[:, 0].astype(np.float32)}
+
 
 class SparseEncoder(ComparedEncoder):
     """What encodes texts as weights of tokens."""
@@ -244,7 +243,6 @@ class SparseEncoder(ComparedEncoder):
     )
     kind = WeightAnswers()
     token_texts: TokenTexts
-    _by_length: ByLength
 
     @property
     def query_table(self) -> np.ndarray | None:

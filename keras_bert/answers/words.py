@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_bert.answers import Answers, Score, metrics, only_answer, share_of_most_frequent
 from keras_bert.answers.answerer import DROPOUT, Answerer, Setting
-from keras_bert.answers.by_length import ByLength
 from keras_bert.answers.columns import Labels, Texts, as_list, label_index, one_or_many
 from keras_bert.answers.entities import OUTSIDE, EntityAnswer, LabelScheme, WordAnswer, find_entities, locate_entities
 from keras_bert.counted import counted
@@ -128,7 +127,6 @@ class Tagger(Answerer):
     )
     kind: WordAnswers
     labels: list[str]
-    _by_length: ByLength
 
     @overload
     def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
@@ -192,12 +190,6 @@ class Tagger(Answerer):
             For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
             characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over the entity's words. For
             many texts, a list of such lists.
-
-        Raises:
-            TypeError, ValueError: a text is not a str.
-
-        Warns:
-            UserWarning: the number of truncated words.
         """
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert.engines.models import MODELS, Engine, RuntimeModel
+from keras_bert.engines.models import Engine, RuntimeModel
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.saved import CONFIG, PARTS, Saved, read_export
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.runtime_table import LOADABLE, Runtime
+from keras_bert.task_table import TASKS, Task
 from keras_bert.text.arrays.preprocessor import ArrayPreprocessor
+
+
+def _model_class(task: Task) -> type[RuntimeModel]:
+    """Imports the class of a task's exports, or makes it of what answers its texts."""
+    if task.engine is not None:
+        file, name = task.engine.split(".")
+        return getattr(importlib.import_module(f"keras_bert.engines.{file}"), name)
+    file, name = task.answerer.split(".")
+    answerer = getattr(importlib.import_module(f"keras_bert.answers.{file}"), name)
+    return type(f"Runtime{name}", (answerer, RuntimeModel), {"TASK": task.model})
+
+
+MODELS = {task.model: _model_class(task) for task in TASKS}
 
 
 @dataclass(frozen=True)

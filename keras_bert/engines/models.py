@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert import files
-from keras_bert.answers import choices, classes, ranking, similarity, spans, token_vectors, tokens, words
+from keras_bert.answers import classes, ranking, similarity, spans, token_vectors, tokens, words
 from keras_bert.answers.activations import ACTIVATIONS, softmax
 from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.by_length import check_finite, rows_by_length
@@ -73,6 +73,7 @@ class RuntimeModel(Answerer):
     """
 
     CHANGEABLE: ClassVar[tuple[str, ...]] = ()  # settings that `configure` changes
+    OUTPUTS: ClassVar[tuple[str, ...]] = ()  # of `serving_default`, if others are only in `with_token_count`
     labels: list[str] | None = None  # in the order of the outputs
     _by_length: EngineByLength
 
@@ -96,6 +97,12 @@ class RuntimeModel(Answerer):
                 raise ValueError(f"{name} of an export is fixed; export the model again with {name}={value!r:.60}")
             if value is not None:
                 setattr(self, name, value)
+
+    @functools.cached_property
+    def token_texts(self) -> tokens.TokenTexts:
+        """The texts of the vocabulary's tokens."""
+        texts, ids = self.preprocessor.tokenizer.token_texts(), self.preprocessor.special_ids
+        return tokens.TokenTexts(texts, self.preprocessor.mask_token, self.preprocessor.includes_space, ids)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -124,8 +131,8 @@ class RuntimeModel(Answerer):
         return self._engine.head(inputs)
 
     def _compute(self, segments: Segments, **options: Any) -> Results:
-        """Computes a result for each text from its tokens."""
-        raise NotImplementedError
+        """Computes a result for each text from its tokens: its logits."""
+        return self._outputs(self.preprocessor.pack(segments))["logits"]
 
     def _each_row(
         self, segments: Segments, read: Callable[[dict[str, np.ndarray], dict[str, np.ndarray]], Iterable[Any]]
@@ -143,12 +150,13 @@ class RuntimeModel(Answerer):
     def signatures(self) -> dict[str, Signature]:
         """What a server can ask, by name, as of the model's SavedModel."""
         inputs = dict.fromkeys(self.text_names, Spec(_STRINGS, (None,)))
-        outputs = {name: Spec(*each) for name, each in self._served().items()}
-        plain = {name: each for name, each in outputs.items() if name not in self._counted()}
-        signatures = {"serving_default": Signature(inputs, plain)}
-        return (
-            signatures if len(plain) == len(outputs) else {**signatures, "with_token_count": Signature(inputs, outputs)}
-        )
+        # Of a request without texts, axes of any size have the size 0.
+        served = self._serve(*([] for _ in self.text_names))
+        outputs = {name: Spec(each.dtype, tuple(size or None for size in each.shape)) for name, each in served.items()}
+        if not self.OUTPUTS:
+            return {"serving_default": Signature(inputs, outputs)}
+        default = Signature(inputs, {name: outputs[name] for name in self.OUTPUTS})
+        return {"serving_default": default, "with_token_count": Signature(inputs, outputs)}
 
     def serve(self, signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Answers a request: arrays of bytes, `[batch]`, by name, to arrays by name; strings are bytes.
@@ -160,16 +168,9 @@ class RuntimeModel(Answerer):
         outputs = self._serve(*columns)
         return {name: outputs[name] for name in self.signatures[signature].outputs}
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        """Lists the types and shapes of all outputs of `_serve`."""
-        raise ValueError("this export is an encoder without a task, which no server can ask; export a task's model")
-
-    def _counted(self) -> Sequence[str]:
-        """Names the outputs that only the signature `with_token_count` has."""
-        return ()
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
-        raise NotImplementedError
+        """Computes all outputs of a request."""
+        return self.served(self._rows(columns)[0])
 
     def _rows(self, columns: Sequence[list[str]], prompt: str = "", **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Computes the results of a request, and counts the tokens that are read of each text, int32 `[batch]`."""
@@ -199,23 +200,15 @@ class RuntimeClassifier(classes.Classifier, RuntimeModel):
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         super().__init__(engine, preprocessor, settings)
-        self.labels = self.settings["labels"]
         self.kind = classes.ANSWERS[self.settings["problem_type"]](self.labels)
 
     def _compute(self, segments: Segments, **options: Any) -> Results:
         if self.preprocessor.stride is None:
-            return self._outputs(self.preprocessor.pack(segments))["logits"]
+            return super()._compute(segments)
         split = self.preprocessor.windows(segments)
         rows = [*self._each_row(split.segments, lambda outputs, _: outputs.get("features", outputs["logits"]))]
         pooled = _pool_windows(np.stack(rows), split.rows, self.window_pooling)
         return pooled if self._engine.head is None else self._head(features=pooled)["logits"]
-
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        outputs = self.kind.served(np.zeros((1, len(self.labels)), np.float32))
-        return {name: (each.dtype, (None, *each.shape[1:])) for name, each in outputs.items()}
-
-    def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
-        return self.kind.served(self._rows(columns)[0].reshape(-1, len(self.labels)))
 
 
 class RuntimeTagger(words.Tagger, RuntimeModel):
@@ -225,7 +218,6 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         super().__init__(engine, preprocessor, settings)
-        self.labels = self.settings["labels"]
         self.kind = words.WordAnswers(self.labels)
         self._by_length = EngineBySentence(preprocessor, self._compute)
         self._scores = self._read_scores(self.settings.get("crf"))
@@ -267,10 +259,6 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
         answers[is_read] = np.stack([best, probabilities[np.arange(len(best)), best]], axis=1)
         return answers
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        types = {"words": _STRINGS, "labels": _STRINGS, "probabilities": _FLOATS, "starts": _INTS, "ends": _INTS}
-        return {name: (dtype, (None, None)) for name, dtype in types.items()}
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         (texts,) = columns
         offsets = find_words(texts)
@@ -292,10 +280,6 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
 
     TASK = "BertQuestionAnswerer"
     CHANGEABLE = ("no_answer_threshold",)
-
-    def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
-        super().__init__(engine, preprocessor, settings)
-        self.no_answer_threshold = self.settings["no_answer_threshold"]
 
     @property
     def kind(self) -> spans.SpanAnswers:
@@ -337,33 +321,20 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
             for context, each, windows, score in zip(contexts, read, found, no_answer, strict=True)
         ]
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        types = {"answer": _STRINGS, "start": _INTS, "end": _INTS}
-        types |= dict.fromkeys(("score", "probability", "no_answer_score"), _FLOATS)
-        return {name: (dtype, (None,)) for name, dtype in types.items()}
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         with tqdm(total=0, disable=True) as bar:
             found = self._answers(columns[0], columns[1], 1, _SERVED_AT_A_TIME, bar) if columns[0] else []
-        answers = [each[0] for each in found]
-        outputs = {name: [each[name] for each in answers] for name in self._served()}
-        outputs["answer"] = [each.encode() for each in outputs["answer"]]
-        return {name: np.array(outputs[name], dtype) for name, (dtype, _) in self._served().items()}
+        answers = [{**each[0], "answer": each[0]["answer"].encode()} for each in found]
+        types = {"answer": _STRINGS, "start": _INTS, "end": _INTS}
+        types |= dict.fromkeys(("score", "probability", "no_answer_score"), _FLOATS)
+        return {name: np.array([each[name] for each in answers], dtype) for name, dtype in types.items()}
 
 
 class RuntimeReranker(ranking.Reranker, RuntimeModel):
     """`BertReranker` in another runtime."""
 
     TASK = "BertReranker"
-
-    def _compute(self, segments: Segments, **options: Any) -> Results:
-        return self._outputs(self.preprocessor.pack(segments))["logits"]
-
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        return {"score": (_FLOATS, (None,)), "logit": (_FLOATS, (None,)), "token_count": (_INTS, (None,))}
-
-    def _counted(self) -> Sequence[str]:
-        return "logit", "token_count"
+    OUTPUTS = ("score",)
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         text, text_pair = columns
@@ -375,26 +346,12 @@ class RuntimeReranker(ranking.Reranker, RuntimeModel):
         return {"score": ACTIVATIONS[self.activation](logit), "logit": logit, "token_count": counts}
 
 
-class RuntimeChooser(choices.Chooser, RuntimeModel):
-    """`BertMultipleChoice` in another runtime."""
-
-    TASK = "BertMultipleChoice"
-
-    def _compute(self, segments: Segments, **options: Any) -> Results:
-        return self._outputs(self.preprocessor.pack(segments))["logits"]
-
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        return {"logit": (_FLOATS, (None,))}
-
-    def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
-        return {"logit": self._rows(columns)[0].reshape(-1).astype(np.float32)}
-
-
 class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
     """`BertSentenceEncoder` in another runtime."""
 
     TASK = "BertSentenceEncoder"
     CHANGEABLE = ("default_prompt", "column_prompts", "normalize")
+    OUTPUTS = ("embedding",)
     normalize: bool
     window_pooling: str
     matryoshka_dimensions: Sequence[int] | None
@@ -437,21 +394,11 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
         vectors = outputs["embedding"]
         return of_length_1(vectors) if self.normalize and not self.settings["normalize"] else vectors
 
-    def _dimensions(self) -> list[int]:
-        return [size for size in self.matryoshka_dimensions or () if size < self.vector_size]
-
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        short = {f"embedding_{size}": (_FLOATS, (None, size)) for size in self._dimensions()}
-        return {"embedding": (_FLOATS, (None, self.vector_size)), "token_count": (_INTS, (None,)), **short}
-
-    def _counted(self) -> Sequence[str]:
-        return [name for name in self._served() if name != "embedding"]
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         prompt = self.prompt_text(None)
         rows, counts = self._rows(columns, prompt, skipped=self._count_skipped(prompt))
         vectors = rows.reshape(-1, self.vector_size).astype(np.float32)
-        short = {size: vectors[:, :size] for size in self._dimensions()}
+        short = {size: vectors[:, :size] for size in self.matryoshka_dimensions or () if size < self.vector_size}
         short = {f"embedding_{n}": of_length_1(each) if self.normalize else each for n, each in short.items()}
         return {"embedding": vectors, "token_count": counts, **short}
 
@@ -460,10 +407,6 @@ class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
     """`BertSparseEncoder` in another runtime."""
 
     TASK = "BertSparseEncoder"
-
-    @functools.cached_property
-    def token_texts(self) -> tokens.TokenTexts:
-        return _token_texts(self.preprocessor)
 
     @property
     def query_table(self) -> np.ndarray | None:
@@ -477,9 +420,6 @@ class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
         orders = (np.argsort(-row, kind="stable")[: np.count_nonzero(row)][:top_k] for row in weights)
         return [np.stack([order, row[order]], axis=1) for row, order in zip(weights, orders, strict=True)]
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        return {"tokens": (_STRINGS, (None, None)), "weights": (_FLOATS, (None, None))}
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         found = [[*each.items()] for each in self.encode(columns[0], progress=False)]
         names = [[token.encode() for token, _ in row] for row in found]
@@ -491,6 +431,7 @@ class RuntimeMultiVectorEncoder(token_vectors.MultiVectorEncoder, RuntimeModel):
     """`BertMultiVectorEncoder` in another runtime."""
 
     TASK = "BertMultiVectorEncoder"
+    OUTPUTS = ("embeddings", "mask")
     dense: Sequence[Mapping[str, Any]] | None
     _rows: Mapping[str, _EngineOfKind]
 
@@ -525,18 +466,11 @@ class RuntimeMultiVectorEncoder(token_vectors.MultiVectorEncoder, RuntimeModel):
         columns = {name: _texts(name, each) for name, each in inputs.items()}
         if signature == "rerank":
             return self._serve_rerank(**columns)
-        outputs = self._serve_kind("query" if signature == "query" else "document", columns["text"])
+        outputs = self._serve(columns["text"], kind="query" if signature == "query" else "document")
         return {name: outputs[name] for name in self.signatures[signature].outputs}
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        vectors = (_FLOATS, (None, None, self.vector_size))
-        return {"embeddings": vectors, "mask": (_INTS, (None, None)), "token_count": (_INTS, (None,))}
-
-    def _counted(self) -> Sequence[str]:
-        return ("token_count",)
-
-    def _serve_kind(self, kind: str, texts: list[str]) -> dict[str, np.ndarray]:
-        found, counts = self._counted_rows(kind, texts)
+    def _serve(self, *columns: list[str], kind: str = "document") -> dict[str, np.ndarray]:
+        found, counts = self._counted_rows(kind, columns[0])
         rows = np.zeros((len(found), max(map(len, found), default=0), self.vector_size + 1), np.float32)
         for row, each in zip(rows, found, strict=True):
             row[: len(each)] = each
@@ -582,15 +516,10 @@ class RuntimeMaskedLM(tokens.MaskFiller, RuntimeModel):
     """`BertMaskedLM` in another runtime."""
 
     TASK = "BertMaskedLM"
-    _by_length: EngineByLength
 
     @property
     def _count(self) -> int:
         return min(_CANDIDATES, self.preprocessor.tokenizer.vocabulary_size)
-
-    @functools.cached_property
-    def token_texts(self) -> tokens.TokenTexts:
-        return _token_texts(self.preprocessor)
 
     def _compute(self, segments: Segments, top_k: int = _CANDIDATES, **options: Any) -> Results:
         packed = self.preprocessor.pack(segments)
@@ -604,14 +533,10 @@ class RuntimeMaskedLM(tokens.MaskFiller, RuntimeModel):
             results.append(tokens.fill_masks(predict, ids, self.preprocessor.mask_token_id, top_k))
         return results
 
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        shape = (None, None, self._count)
-        return {"filled": (_STRINGS, (None,)), "tokens": (_STRINGS, shape), "probabilities": (_FLOATS, shape)}
-
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         count = self._count
         found = self._by_length.counted(columns[0], _SERVED_AT_A_TIME, False, top_k=count)[0] if columns[0] else []
-        answers = [self._filled(self.token_texts, *each) for each in zip(columns[0], found, strict=True)]
+        answers = [self._filled(*each) for each in zip(columns[0], found, strict=True)]
         most = max((len(each["masks"]) for each in answers), default=0)
         names = np.full((len(answers), most, count), b"", object)
         probabilities = np.zeros(names.shape, np.float32)
@@ -621,24 +546,6 @@ class RuntimeMaskedLM(tokens.MaskFiller, RuntimeModel):
                 probabilities[row, mask] = [candidate["probability"] for candidate in candidates]
         filled = np.array([each["text"].encode() for each in answers], object)
         return {"filled": filled, "tokens": names, "probabilities": probabilities}
-
-
-class RuntimeNextSentence(tokens.NextSentenceScorer, RuntimeModel):
-    """`BertNextSentence` in another runtime."""
-
-    TASK = "BertNextSentence"
-
-    def _compute(self, segments: Segments, **options: Any) -> Results:
-        return self._outputs(self.preprocessor.pack(segments))["logits"]
-
-    def _served(self) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-        return {"probability": (_FLOATS, (None,))}
-
-    def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
-        return {"probability": softmax(self._rows(columns)[0].reshape(-1, 2))[:, 0].astype(np.float32)}
-
-
-MODELS = {each.TASK: each for each in RuntimeModel.__subclasses__()}
 
 
 def _pool_windows(values: np.ndarray, rows: np.ndarray, pooling: str) -> np.ndarray:
@@ -651,11 +558,6 @@ def _pool_windows(values: np.ndarray, rows: np.ndarray, pooling: str) -> np.ndar
 def of_length_1(vectors: np.ndarray) -> np.ndarray:
     """Scales vectors, float `[..., size]`, to length 1; zeros stay."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
-
-
-def _token_texts(preprocessor: ArrayPreprocessor) -> tokens.TokenTexts:
-    texts, ids = preprocessor.tokenizer.token_texts(), preprocessor.special_ids
-    return tokens.TokenTexts(texts, preprocessor.mask_token, preprocessor.includes_space, ids)
 
 
 def _texts(name: str, strings: np.ndarray) -> list[str]:

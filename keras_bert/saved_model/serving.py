@@ -48,7 +48,7 @@ def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
 
 def _write_texts(model: BertTask, preprocessor: BertPreprocessor, directory: Path) -> None:
     """Writes the settings and the tokenizer, for programs that tokenize texts outside of the graph."""
-    saved = model.saved_settings()
+    saved = model.saved(has_weights=False)
     if preprocessor.tokenizer.special_tokens_in_text:  # presets of masked language models do not say it
         saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
     directory.mkdir()

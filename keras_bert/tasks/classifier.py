@@ -18,10 +18,9 @@ from keras_bert.data import Examples
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import losses
-from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, ToTrain
-from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, pools_logits, text_features
+from keras_bert.tasks.heads.long_text import classify_texts, head_inputs, pools_logits
 from keras_bert.tasks.kinds.classes import KINDS, OfTexts
 from keras_bert.tasks.steps.training_step import LossTerm
 from keras_bert.tensors import Tensor
@@ -51,10 +50,6 @@ class BertClassifier(Classifier, BertTask):
     Returns:
         float32 `[batch, labels]`: logits; for regression the numbers themselves.
 
-    Raises:
-        TypeError: the encoder or the preprocessor has another class, or `labels` is not an ordered collection of str.
-        ValueError: `problem_type`, `window_pooling` or `dropout` is invalid, or there are too few or equal labels.
-
     Example:
         >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         >>> tuple(model(["What a film!", "Never again."]).shape)
@@ -65,7 +60,6 @@ class BertClassifier(Classifier, BertTask):
 
     preprocessor: BertPreprocessor
     kind: OfTexts[Any]
-    _by_length: GraphByLength
 
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
@@ -113,8 +107,8 @@ class BertClassifier(Classifier, BertTask):
 
     def features(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         """Computes what the head's last layer reads, float32 `[batch, hidden]`; `logits = features W + b`."""
-        features = text_features(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
-        return ops.cast(features, "float32")
+        pooled = head_inputs(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
+        return ops.cast(self.head.features(pooled, training), "float32")
 
     def check_head(self, targets: Targets, sample_weight: Targets | None) -> None:
         """Raises the errors that `fit_head` would raise, whatever the features."""

@@ -9,17 +9,24 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.tokens import NO_PREPROCESSOR, MaskFiller, TokenTexts
+from keras_bert.answers.tokens import NO_PREPROCESSOR, FilledAnswers, MaskFiller, TokenTexts
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.kinds.pretraining import MaskedTokens
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer
+
+
+class MaskedTokens(FilledAnswers, Kind[Mapping[str, object]]):
+    """Ids of tokens at masked positions. The padding of the positions has the sample weight 0."""
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
 
 def fill_masks(
@@ -140,10 +147,6 @@ class BertMaskedLM(MaskFiller, BertTask):
     Returns:
         float `[batch, predictions, vocab_size]`: logits over the vocabulary.
 
-    Raises:
-        ValueError: as the encoder does; `masked_lm_positions` is missing or not integer `[batch, predictions]`; or the
-            preprocessor has a stride or a tokenizer that does not recognize the mask token.
-
     Example:
         >>> import numpy as np
         >>> model = BertMaskedLM.from_preset("bert-books")
@@ -162,8 +165,8 @@ class BertMaskedLM(MaskFiller, BertTask):
         if preprocessor is not None and not preprocessor.tokenizer.special_tokens_in_text:
             mask = preprocessor.tokenizer.special_tokens["mask_token"]
             raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
-        self.token_texts = None if preprocessor is None else token_texts(preprocessor.tokenizer)
         if preprocessor is not None:
+            self.token_texts = token_texts(preprocessor.tokenizer)
             self._by_length = GraphByLength(
                 preprocessor, lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k), self._graphs
             )
@@ -208,7 +211,7 @@ class BertMaskedLM(MaskFiller, BertTask):
         `probabilities` with 0. Truncated masks stay as they are.
         """
         preprocessor = self.preprocessor
-        if preprocessor is None or self.token_texts is None:
+        if preprocessor is None:
             raise AttributeError(NO_PREPROCESSOR)
         texts = GraphTokenTexts(self.token_texts)
 

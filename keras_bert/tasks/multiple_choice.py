@@ -13,10 +13,8 @@ from keras import ops
 from keras_bert.answers.choices import ChoiceAnswer, ChoiceAnswers, Chooser, check_choices
 from keras_bert.answers.columns import Labels, Targets, Texts
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
-from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, tokenize_lists
-from keras_bert.tasks.base.task import BertTask, TokenizedExamples
+from keras_bert.tasks.base.lists import ReadsLists
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -30,7 +28,7 @@ class Choices(ChoiceAnswers, Kind[ChoiceAnswer]):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertMultipleChoice(Chooser, BertTask):
+class BertMultipleChoice(Chooser, ReadsLists):
     """A model that reads a question with each of its choices, and chooses the best one, as for SWAG.
 
     The head gives each pair a logit. The softmax over the choices of a question gives their probabilities.
@@ -54,7 +52,6 @@ class BertMultipleChoice(Chooser, BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     ANSWERS_PROGRAM = 'print(outputs["logits"])  # softmax over those of a question gives probabilities'
     kind = Choices()
@@ -68,8 +65,7 @@ class BertMultipleChoice(Chooser, BertTask):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             check_choices(inputs, 1)
-            inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
-        logits, choices = logits_of_lists(self.encoder, self.head, inputs, training)
+        logits, choices = self.logits_of_pairs(inputs, training)
         return ops.reshape(ops.cast(logits, "float32"), (-1, choices))
 
     def serve(self, question: tf.Tensor, choice: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -83,15 +79,6 @@ class BertMultipleChoice(Chooser, BertTask):
         """Computes `logits`, float32 `[batch, 1]`, of pairs."""
         return {"logits": self(inputs, training=False)}
 
-    # -- Training
-
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         are_texts = isinstance(x, tuple) and isinstance(x[0], list | np.ndarray)
         return super().arrays(x, self.kind.targets_of(self.columns(x), y) if are_texts and y is not None else y)
-
-    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        columns = self.columns(x)
-        return tokenize_lists(self.preprocessor, self._by_length, columns, self.kind.targets_of(columns, y))
-
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
-        return pack_lists(self.preprocessor.pack, segments), targets

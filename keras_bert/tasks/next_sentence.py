@@ -9,14 +9,20 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers.tokens import NextSentenceScorer
+from keras_bert.answers.tokens import NextSentenceAnswers, NextSentenceScorer
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask
-from keras_bert.tasks.kinds.pretraining import NextSentence
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+
+
+class NextSentence(NextSentenceAnswers, Kind[float]):
+    """Labels of pairs: 0 (the second text follows) or 1 (it does not)."""
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -43,7 +49,6 @@ class BertNextSentence(NextSentenceScorer, BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     kind = NextSentence()
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"

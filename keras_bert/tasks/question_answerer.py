@@ -20,6 +20,7 @@ from keras_bert.answers.spans import (
     QUESTIONS_AT_A_TIME,
     QuestionAnswerer,
     SpanAnswer,
+    SpanAnswers,
     checked_questions,
 )
 from keras_bert.counted import counted
@@ -31,6 +32,7 @@ from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
 from keras_bert.tasks.heads.long_text import sequence_output
 from keras_bert.tasks.heads.spans import (
+    SpanLoss,
     answer_byte_span,
     best_spans,
     rank_answers,
@@ -39,12 +41,19 @@ from keras_bert.tasks.heads.spans import (
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.kinds.spans import Spans
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 _MAX_LENGTH, _STRIDE = 384, 128  # run_squad.py's max_seq_length, doc_stride
+
+
+class Spans(SpanAnswers, Kind[list[SpanAnswer]]):
+    """`SpanAnswers`, learned as the positions of the first and the last token."""
+
+    def loss(self) -> keras.losses.Loss:
+        return SpanLoss()
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -78,7 +87,6 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     READS_WINDOWS = True
     WINDOWS = (_MAX_LENGTH, _STRIDE)

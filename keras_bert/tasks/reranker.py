@@ -12,26 +12,43 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers.columns import Labels, Targets, Texts, checked_labels
-from keras_bert.answers.ranking import Reranker, check_pairs
+from keras_bert.answers.ranking import RankingAnswers, Reranker, are_scores, check_pairs
+from keras_bert.answers.similarity import scores_of
 from keras_bert.choices import check_choice
 from keras_bert.data import Examples
 from keras_bert.data.task_files import RankFiles
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.libraries import cross_encoder
 from keras_bert.tasks import losses
-from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs, as_arrays
-from keras_bert.tasks.base.lists import logits_of_lists, pack_lists, tokenize_lists
-from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
+from keras_bert.tasks.base.lists import ReadsLists
+from keras_bert.tasks.base.task import ToTrain
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.kinds.classes import ACTIVATIONS
-from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import count_tokens
 
 
+class Ranking(RankingAnswers, Kind["float | list[float]"]):
+    """Logits of pairs or lists; `RankingAnswers` lists what the labels and the default losses are."""
+
+    def loss(self) -> keras.losses.Loss:
+        return losses.default("rankings", is_pair=True)
+
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        is_pair = columns == 2
+        return losses.default("rankings", is_pair, not is_pair and are_scores(np.asarray(targets), columns - 1))
+
+    def _check_tensor(self, values: np.ndarray) -> None:
+        if values.size == len(values):
+            self._targets(values)
+        else:  # of packed lists
+            scores_of(values)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertReranker(Reranker, BertTask):
+class BertReranker(Reranker, ReadsLists):
     """A cross-encoder: a model that reads a query and a passage together, and scores how well the passage answers.
 
     It is exact and slow. Let a vector search find some hundred candidates, and rank these with the reranker.
@@ -61,7 +78,6 @@ class BertReranker(Reranker, BertTask):
     """
 
     preprocessor: BertPreprocessor
-    _by_length: GraphByLength
 
     kind = Ranking()
 
@@ -91,8 +107,7 @@ class BertReranker(Reranker, BertTask):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             check_pairs(isinstance(inputs, tuple | list))
-            inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
-        logits, passages = logits_of_lists(self.encoder, self.head, inputs, training)
+        logits, passages = self.logits_of_pairs(inputs, training)
         if self.labels is not None:
             logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
@@ -124,13 +139,3 @@ class BertReranker(Reranker, BertTask):
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
             return as_arrays(x), self.kind.targets_of(self.columns(x), y)
         return super().arrays(x, y)
-
-    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        columns = self.columns(x)
-        targets = self.kind.targets_of(columns, y)
-        return tokenize_lists(self.preprocessor, self._by_length, columns, targets)
-
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
-        if len(segments) == 2:
-            return super().batch(segments, targets)
-        return pack_lists(self.preprocessor.pack, segments), targets

@@ -55,9 +55,6 @@ class BertTokenClassifier(Tagger, BertTask):
         float32 `[batch, seq_length, labels]`: the logits of each token, special tokens included; with windows
         `[batch, windows, seq_length, labels]`.
 
-    Raises:
-        TypeError, ValueError: an argument is bad, or labels look like those of a scheme for entities, but are none.
-
     Example:
         >>> model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=["O", "B-PER", "I-PER"])
         >>> [[answer["word"] for answer in sentence] for sentence in model.tag([["Ada", "Lovelace", "wrote"]])]

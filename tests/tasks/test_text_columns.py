@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.answers.similarity import TextVectors
-from keras_bert.tasks.kinds.similarity import Similarity
 from keras_bert.tasks.losses import sentence_losses as losses
+from keras_bert.tasks.sentence import Similarity
 from keras_bert.training.batches import hold_out
 
 from ..support import small

@@ -6,11 +6,11 @@ from scipy import stats
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
-from keras_bert.tasks.kinds.pretraining import NextSentence
-from keras_bert.tasks.kinds.ranking import Ranking
-from keras_bert.tasks.kinds.spans import Spans
 from keras_bert.tasks.kinds.words import WordLabels
 from keras_bert.tasks.multiple_choice import Choices
+from keras_bert.tasks.next_sentence import NextSentence
+from keras_bert.tasks.question_answerer import Spans
+from keras_bert.tasks.reranker import Ranking
 from keras_bert.training import evaluate
 
 from ..support import small

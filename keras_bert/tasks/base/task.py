@@ -85,12 +85,12 @@ class BertTask(Replicated, Storable, Answerer):
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
 
     encoder: BertEncoder
-    preprocessor: BertPreprocessor | None  # None only if `PREPROCESSOR_IS_OPTIONAL`
+    preprocessor: Any  # a `BertPreprocessor`; None only if `PREPROCESSOR_IS_OPTIONAL`
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
     kind: Kind = Kind()  # what its labels and answers are
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
-    _by_length: GraphByLength | None = None  # runs the model over texts
+    _by_length: GraphByLength
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -129,16 +129,14 @@ class BertTask(Replicated, Storable, Answerer):
         if dropout is not None and not (isinstance(dropout, Real) and 0 <= dropout < 1):
             raise ValueError(f"dropout is {dropout!r:.60}; expected a probability, at least 0 and below 1")
         assert self.HEAD is not None  # a task with a classifier head reads texts
-        preprocessor = self.preprocessor
-        assert preprocessor is not None
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = GraphByLength(
-            preprocessor, lambda texts: self(preprocessor.pack(texts), training=False), self._graphs
-        )
+        preprocessor = self.preprocessor
+        compute = lambda texts: self(preprocessor.pack(texts), training=False)  # noqa: E731
+        self._by_length = GraphByLength(preprocessor, compute, self._graphs)
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
         # Texts become tensors here and not in `call`, because Keras takes only tensors as positional arguments.
@@ -154,10 +152,7 @@ class BertTask(Replicated, Storable, Answerer):
 
     def packed(self, inputs: Inputs) -> dict[str, Tensor]:
         """Packs strings into the encoder's inputs; packed inputs stay as they are."""
-        if isinstance(inputs, dict):
-            return inputs
-        assert self.preprocessor is not None  # else it reads packed inputs only
-        return self.preprocessor(inputs)
+        return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
 
     def warn_if_untrained(self) -> None:
         message, self._untrained = self._untrained, None
@@ -172,9 +167,7 @@ class BertTask(Replicated, Storable, Answerer):
             unused = pooler.variables
         return [each for each in super().trainable_variables if all(each is not other for other in unused)]
 
-    @property
-    def trainable_weights(self) -> list[keras.Variable]:
-        return self.trainable_variables
+    trainable_weights = trainable_variables
 
     def reset_graphs(self) -> None:
         """Drops traced graphs. Call it after layers have changed; after a change of weights only, graphs stay valid."""
@@ -192,7 +185,7 @@ class BertTask(Replicated, Storable, Answerer):
 
     @jit_compile.setter
     def jit_compile(self, value: bool | str) -> None:
-        undocumented.set_jit_compile(self, value)
+        undocumented.set_xla(self, value)
 
     def compile(self, optimizer: keras.optimizers.Optimizer | str | None = None, *args: Any, **kwargs: Any) -> None:
         """Compiles as Keras does. By default, the optimizer is `AdamW()` with the paper's highest fine-tuning rate."""
@@ -220,8 +213,8 @@ class BertTask(Replicated, Storable, Answerer):
         """
         arguments = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
         if isinstance(data := arguments.get("validation_data"), tuple | list):
-            arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:3]), *data[3:])
-        arguments |= zip(PARTS, self._examples_for_keras("train on", x, y, arguments.get("sample_weight")), strict=True)
+            arguments["validation_data"] = (*_arrays(self, "validate with", *data[:3]), *data[3:])
+        arguments |= zip(PARTS, _arrays(self, "train on", x, y, arguments.get("sample_weight")), strict=True)
         split_validation(arguments)  # before the weights of classes, which are for training only
         if class_weight := FineTuningRecipe.of(class_weight=arguments.pop("class_weight", None)).class_weight:
             weigh_examples(self, arguments, class_weight)
@@ -232,21 +225,8 @@ class BertTask(Replicated, Storable, Answerer):
         arguments = inspect.signature(super().evaluate).bind_partial(x, y, *args, **kwargs).arguments
         arguments |= arguments.pop("kwargs", {})  # Keras's own, in the validation of `fit`
         weights = arguments.get("sample_weight")
-        arguments |= zip(PARTS, self._examples_for_keras("evaluate with", x, y, weights), strict=True)
+        arguments |= zip(PARTS, _arrays(self, "evaluate with", x, y, weights), strict=True)
         return super().evaluate(**batch_arrays(arguments))
-
-    def _examples_for_keras(
-        self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None, sample_weight: Any = None
-    ) -> tuple[Inputs, Targets | None, Any]:
-        """Converts examples, labels and weights to arrays. Raises TypeError or ValueError if Keras cannot read them."""
-        check_inputs(x)
-        inputs, targets = self.arrays(plain(x), self.kind.plain(y))
-        count = check_counts(inputs, targets)
-        if count == 0:
-            raise ValueError(f"there are no examples to {purpose}")
-        if targets is None and count is not None and not isinstance(x, dict):
-            raise ValueError(f"got {counted(count, 'example')} to {purpose}, but no labels")
-        return inputs, targets, as_weights(sample_weight, count)
 
     def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:
         """Computes outputs as Keras's `predict` does; `x` may also be a list of str or a tuple of two lists."""
@@ -289,15 +269,12 @@ class BertTask(Replicated, Storable, Answerer):
         """
         columns = self.columns(x)
         targets = self.kind.targets_of(columns, y)
-        assert self.preprocessor is not None  # else there is no tokenizer
-        assert self._by_length is not None
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = self._by_length.lengths(list(segments))
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
-        assert self.preprocessor is not None  # else there is no tokenizer
         return self.preprocessor.pack(segments), targets
 
     # -- A step of training
@@ -383,3 +360,17 @@ class BertTask(Replicated, Storable, Answerer):
         raise ValueError(
             f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead"
         )
+
+
+def _arrays(
+    model: BertTask, purpose: str, x: Texts | Inputs | None, y: Labels | None = None, sample_weight: Any = None
+) -> tuple[Inputs, Targets | None, Any]:
+    """Converts examples, labels and weights to arrays. Raises TypeError or ValueError if Keras cannot read them."""
+    check_inputs(x)
+    inputs, targets = model.arrays(plain(x), model.kind.plain(y))
+    count = check_counts(inputs, targets)
+    if count == 0:
+        raise ValueError(f"there are no examples to {purpose}")
+    if targets is None and count is not None and not isinstance(x, dict):
+        raise ValueError(f"got {counted(count, 'example')} to {purpose}, but no labels")
+    return inputs, targets, as_weights(sample_weight, count)

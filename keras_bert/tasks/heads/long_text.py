@@ -50,17 +50,6 @@ def classify_texts(
     return head(head_inputs(encoder, head, inputs, pooling, training), training=training)
 
 
-def text_features(
-    encoder: BertEncoder,
-    head: ClassifierHead,
-    inputs: Mapping[str, Tensor],
-    pooling: str = "mean",
-    training: bool | None = None,
-) -> Tensor:
-    """Computes what the last layer of the head reads, float `[batch, hidden]`; not for "late", which pools logits."""
-    return head.features(head_inputs(encoder, head, inputs, pooling, training), training)
-
-
 def head_inputs(
     encoder: BertEncoder, head: ClassifierHead, inputs: Mapping[str, Tensor], pooling: str, training: bool | None
 ) -> Tensor:
