@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class Answers(Generic[A]):
 
     # How readers of files read labels: a name in `choices.PROBLEM_TYPES`; None if there is no choice.
     PROBLEM_TYPE: ClassVar[str | None] = None
+    FIELD: ClassVar[str | None] = None  # the name of an answer in a line of JSON; None: it is a dict of fields
     label_columns: Sequence[str] = ()  # those that a table of labels must have, in their order; empty: any will do
 
     # -- Labels. `targets` are numbers: what a loss takes, and what measures compare
@@ -155,7 +156,9 @@ class Answers(Generic[A]):
 
     def fields(self, answer: A) -> Mapping[str, object]:
         """Names the parts of the answer of the task's verb: the fields of a line of JSON."""
-        raise TypeError("this model gives no answers to single texts")
+        if self.FIELD is None:
+            return cast("Mapping[str, object]", answer)
+        return {self.FIELD: answer.tolist() if isinstance(answer, np.ndarray | np.generic) else answer}
 
     def columns(self, answer: A) -> dict[str, object]:
         """Splits an answer into columns of a table for programs: `answer` and, if it has one, `probability`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, overload
 
 import numpy as np
@@ -54,9 +54,6 @@ class ChoiceAnswers(Answers[ChoiceAnswer]):
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[ChoiceAnswer]:
         indices = np.asarray(self.targets(labels)).tolist()
         return [ChoiceAnswer(index=index, text="", probability=1, probabilities=[]) for index in indices]
-
-    def fields(self, answer: ChoiceAnswer) -> Mapping[str, object]:
-        return answer
 
     def columns(self, answer: ChoiceAnswer) -> dict[str, object]:
         return {"answer": answer["index"], "probability": answer["probability"]}

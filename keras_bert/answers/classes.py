@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias, TypedDict, overload
 
 import numpy as np
@@ -113,9 +113,6 @@ class ClassAnswers(TextAnswers[LabelAnswer]):
             only_answer=only_answer(names, columns[0]),
         )
 
-    def fields(self, answer: LabelAnswer) -> Mapping[str, object]:
-        return answer
-
     def columns(self, answer: LabelAnswer) -> dict[str, object]:
         return {"answer": answer["label"], "probability": answer["probability"]}
 
@@ -124,6 +121,7 @@ class SeveralAnswers(TextAnswers[list[LabelAnswer]]):
     """Any number of classes per text."""
 
     PROBLEM_TYPE = "multi_label_classification"
+    FIELD = "labels"
     ACTIVATION = "sigmoid"
 
     def _targets(self, labels: Labels) -> np.ndarray:
@@ -165,9 +163,6 @@ class SeveralAnswers(TextAnswers[list[LabelAnswer]]):
             only_answer=only_answer(rows[1], rows[0]),
         )
 
-    def fields(self, answer: list[LabelAnswer]) -> Mapping[str, object]:
-        return {"labels": answer}
-
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
         return [{"label": ", ".join(label), "answer": predicted}]
@@ -177,7 +172,7 @@ class NumberAnswers(TextAnswers[dict[str, float]]):
     """One or more numbers per text. Their names are the labels."""
 
     PROBLEM_TYPE = "regression"
-    VALUES = "values"
+    VALUES = FIELD = "values"
     ACTIVATION = "identity"
 
     def _targets(self, labels: Labels) -> np.ndarray:
@@ -201,9 +196,6 @@ class NumberAnswers(TextAnswers[dict[str, float]]):
         errors = np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)
         mean_errors = metrics.errors(exact, np.broadcast_to(exact.mean(axis=0), exact.shape))
         return Score(measures, errors, least_mistake=1, baselines={"mae": mean_errors["mae"]})
-
-    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
-        return {"values": answer}
 
     def columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypedDict, overload
 
 import numpy as np
@@ -40,6 +40,7 @@ class RankingAnswers(Answers["float | list[float]"]):
     """
 
     PROBLEM_TYPE = "regression"  # labels are numbers
+    FIELD = "score"
 
     def _targets(self, labels: Any) -> Targets:
         """Converts the labels of pairs to float32 `[examples, 1]`."""
@@ -76,9 +77,6 @@ class RankingAnswers(Answers["float | list[float]"]):
         numbers = labels_of_lists(labels, len(columns[0]), len(columns) - 1)
         margins = np.pad(-numbers, [(0, 0), (len(columns) - 1 - numbers.shape[1], 0)])
         return (numbers if numbers.shape == margins.shape else margins).tolist()
-
-    def fields(self, answer: float | list[float]) -> Mapping[str, object]:
-        return {"score": np.asarray(answer).tolist()}
 
 
 def labels_of_lists(labels: Labels | None, queries: int, passages: int) -> np.ndarray:

@@ -45,6 +45,8 @@ class VectorAnswers(Answers[TextVectors]):
     =========================  ==============================  ===========================================
     """
 
+    FIELD = "embedding"
+
     def __init__(self, similarity: str | Compare = "cosine", corpus: Mapping[str, np.ndarray] | None = None) -> None:
         self.similarity = similarity  # a function for vectors of tokens
         self.corpus = corpus or {}  # further texts to search, and their vectors, for `Score.details`
@@ -117,9 +119,6 @@ class VectorAnswers(Answers[TextVectors]):
         vectors += [vector for text, vector in self.corpus.items() if text not in index]
         queries, positives = zip(*relevant, strict=True)
         return retrieval(queries, vectors, positives, at, self.similarity)
-
-    def fields(self, answer: np.ndarray) -> Mapping[str, object]:
-        return {"embedding": answer.tolist()}
 
 
 def correlations_of_margins(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:

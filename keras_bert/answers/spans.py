@@ -88,9 +88,6 @@ class SpanAnswers(Answers[list[SpanAnswer]]):
         rest = {"start": 0, "end": 0, "score": 0.0, "probability": 1.0}
         return [[SpanAnswer(answer=each, no_answer_score=-np.inf if each else np.inf, **rest)] for each in texts]
 
-    def fields(self, answer: Any) -> Mapping[str, object]:
-        return answer
-
     def columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
         return {name: answer[0][name] for name in ("answer", "probability")}
 

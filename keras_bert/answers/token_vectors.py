@@ -26,6 +26,8 @@ NO_TOKENS = -1e9  # the score of a document all of whose tokens are skipped: bel
 class TokenVectorAnswers(VectorAnswers):
     """The vectors of the tokens of rows, float32 `[tokens, vector_size]` of each text, compared by MaxSim."""
 
+    FIELD = "embeddings"
+
     def __init__(self, mean: bool = False) -> None:
         super().__init__(functools.partial(max_similarities, mean=mean))
         self.mean = mean
@@ -33,9 +35,6 @@ class TokenVectorAnswers(VectorAnswers):
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
         rows = super().right_answers(columns, labels)
         return [TextVectors(texts, [each[None] for each in vectors]) for texts, vectors in rows]
-
-    def fields(self, answer: np.ndarray) -> Mapping[str, object]:
-        return {"embeddings": answer.tolist()}
 
 
 class MultiVectorEncoder(RanksPassages, ComparedEncoder):

@@ -30,6 +30,7 @@ class NextSentenceAnswers(Answers[float]):
     """Labels of pairs: 0 (the second text follows) or 1 (it does not). An answer is the probability of label 0."""
 
     PROBLEM_TYPE = "regression"  # labels are numbers
+    FIELD = "probability"
 
     def _targets(self, labels: Any) -> Targets:
         if not isinstance(labels, list | tuple | np.ndarray):
@@ -52,9 +53,6 @@ class NextSentenceAnswers(Answers[float]):
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[float]:
         return [1.0 - label for label in np.asarray(labels)]
 
-    def fields(self, answer: float) -> Mapping[str, object]:
-        return {"probability": float(answer)}
-
 
 def dot_products(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray]) -> np.ndarray:
     """Computes the dot products of ids with weights, `[tokens, 2]` each -> float32 `[queries, documents]`."""
@@ -74,15 +72,14 @@ def dot_products(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray])
 class WeightAnswers(VectorAnswers):
     """The weights of the tokens of rows, float32 `[tokens, 2]` of each text: ids and weights, compared by products."""
 
+    FIELD = "weights"
+
     def __init__(self) -> None:
         super().__init__(dot_products)
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
         rows = super().right_answers(columns, labels)
         return [TextVectors(texts, [np.ones((1, 2), np.float32)] * len(texts)) for texts, _ in rows]
-
-    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
-        return {"weights": answer}
 
 
 class TokenAnswer(TypedDict):

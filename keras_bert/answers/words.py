@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Sequence, Sized
 from typing import Any, overload
 
 import numpy as np
@@ -22,6 +22,8 @@ class WordAnswers(Answers[list[WordAnswer]]):
 
     # Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
     # entities, truncated words count as "O"; for `accuracy`, they are wrong.
+
+    FIELD = "entities"
 
     def __init__(self, labels: list[str]) -> None:
         self.labels = labels
@@ -68,9 +70,6 @@ class WordAnswers(Answers[list[WordAnswer]]):
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[WordAnswer]]:
         return [[WordAnswer(word="", label=name, probability=1) for name in each] for each in self._names(labels or ())]
-
-    def fields(self, answer: object) -> Mapping[str, object]:
-        return {"entities": answer}
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
         """Lists entities (without a scheme, words) whose label or answer is wrong; one may lack what the other sees."""

@@ -65,9 +65,6 @@ class RuntimeModel(Answerer):
     Returns:
         A dict of float32 arrays with a row for each text: the outputs that the guide about runtimes lists.
 
-    Raises:
-        TypeError: a text is not a str.
-
     Warns:
         UserWarning: the number of texts that were truncated to the model's maximum length.
     """

@@ -58,7 +58,6 @@ class BertClassifier(Classifier, BertTask):
         [True, True]
     """
 
-    preprocessor: BertPreprocessor
     kind: OfTexts[Any]
 
     READS_WINDOWS = True

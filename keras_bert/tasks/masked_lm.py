@@ -193,7 +193,6 @@ class BertMaskedLM(MaskFiller, BertTask):
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> tf.Tensor:
-        assert self.preprocessor is not None  # the callers have checked it
         tokenizer = self.preprocessor.tokenizer
 
         def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:

@@ -114,7 +114,6 @@ class BertMultiVectorEncoder(MultiVectorEncoder, ComparesTexts):
         'a film'
     """
 
-    preprocessor: BertPreprocessor
     _rows: Mapping[str, _GraphOfKind]
 
     PARTS = (Part("dense", lambda model: model.projection, must_be_equal="dense"),)

@@ -51,8 +51,6 @@ class BertMultipleChoice(Chooser, ReadsLists):
         ['index', 'probabilities', 'probability', 'text']
     """
 
-    preprocessor: BertPreprocessor
-
     ANSWERS_PROGRAM = 'print(outputs["logits"])  # softmax over those of a question gives probabilities'
     kind = Choices()
 

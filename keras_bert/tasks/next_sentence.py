@@ -48,8 +48,6 @@ class BertNextSentence(NextSentenceScorer, BertTask):
         True
     """
 
-    preprocessor: BertPreprocessor
-
     kind = NextSentence()
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
 

@@ -77,8 +77,6 @@ class BertReranker(Reranker, ReadsLists):
         [['index', 'score', 'text'], ['index', 'score', 'text']]
     """
 
-    preprocessor: BertPreprocessor
-
     kind = Ranking()
 
     def __init__(

@@ -100,8 +100,6 @@ class BertSentenceEncoder(SentenceEncoder, ComparesTexts):
         True
     """
 
-    preprocessor: BertPreprocessor
-
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
     READS_WINDOWS = True
 

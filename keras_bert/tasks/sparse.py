@@ -85,8 +85,6 @@ class BertSparseEncoder(SparseEncoder, ComparesTexts):
         3
     """
 
-    preprocessor: BertPreprocessor
-
     kind = TokenWeights()
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
     PARTS = (

@@ -63,7 +63,6 @@ class BertTokenClassifier(Tagger, BertTask):
         True
     """
 
-    preprocessor: BertPreprocessor
     kind: WordLabels
     _by_length: GraphBySentence
 
@@ -159,19 +158,9 @@ class BertTokenClassifier(Tagger, BertTask):
         return {"logits": logits} if self.crf is not None else {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes labelled sentences.
+        """Tokenizes lists of words, with lists of labels, by name or by number.
 
-        Args:
-            x: a list of lists of words.
-            y: a list of lists of labels, one per word, by name or by number.
-
-        Returns:
-            `targets`: ragged int32 `[sentences, (tokens)]`: the index of the label at the first token of a word, else
-                -1.
-
-        Raises:
-            TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or the model
-                has no such label. The message has the sentence's index, from 0.
+        `targets` are ragged int32 `[sentences, (tokens)]`: a label's index at the first token of a word, else -1.
         """
         x, y = check_sentences(x), self.kind.plain(y)
         if y is None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import keras
 import numpy as np
@@ -85,10 +85,9 @@ class BertTask(Replicated, Storable, Answerer):
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
 
     encoder: BertEncoder
-    preprocessor: Any  # a `BertPreprocessor`; None only if `PREPROCESSOR_IS_OPTIONAL`
+    preprocessor: BertPreprocessor  # None only if `PREPROCESSOR_IS_OPTIONAL`
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
     kind: Kind = Kind()  # what its labels and answers are
-    text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: GraphByLength
     _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
@@ -120,7 +119,7 @@ class BertTask(Replicated, Storable, Answerer):
                     f"{preprocessor.stride}); use long_text='truncate' or 'head_tail', or split long texts yourself"
                 )
         self.encoder = encoder
-        self.preprocessor = preprocessor
+        self.preprocessor = cast("BertPreprocessor", preprocessor)
         self._graphs = Graphs()
         self.has_own_loss = type(self).compute_loss is not BertTask.compute_loss  # that of a user's subclass
 
