@@ -59,8 +59,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 except DecodeError as error:
                     raise invalid_argument(f"the request cannot be parsed: {error}") from None
                 except NotImplementedError:
-                    reason = f"{details.method} is not implemented"
-                    raise ServingError(Code.UNIMPLEMENTED, reason) from None
+                    raise ServingError(Code.UNIMPLEMENTED, f"{details.method} is not implemented") from None
 
             try:
                 if is_health:  # while the server stops, too

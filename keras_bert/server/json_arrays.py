@@ -85,10 +85,9 @@ def to_array(value: object, name: str, spec: Spec) -> np.ndarray:
     for number, leaf in enumerate(leaves):
         if not accepts(leaf):
             position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
-            description = (
-                "a list of another length or depth than its neighbours" if isinstance(leaf, list) else abbreviate(leaf)
-            )
-            raise invalid_argument(f"{name}{position} is {description}; the input takes {spec.type_name}")
+            uneven = "a list of another length or depth than its neighbours"
+            found = uneven if isinstance(leaf, list) else abbreviate(leaf)
+            raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.type_name}")
     if spec.dtype.kind == "O":
         leaves = [to_bytes(leaf) for leaf in leaves]
     return np.array(leaves, spec.dtype).reshape(array.shape)

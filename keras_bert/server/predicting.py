@@ -70,9 +70,8 @@ class Batcher:
         if self._count >= self._max_waiting:
             self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
-            raise ServingError(
-                Code.RESOURCE_EXHAUSTED, f"The queue is full, with {counted(self._count, 'request')}; try again later"
-            )
+            reason = f"The queue is full, with {counted(self._count, 'request')}; try again later"
+            raise ServingError(Code.RESOURCE_EXHAUSTED, reason)
         rows = _count_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
         job = _Job(model, signature, inputs, rows, deadline, outputs)
@@ -142,10 +141,10 @@ def _choose_batch(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
         return [oldest]
     batch, rows = [], 0
     for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
-        assert job.rows is not None  # else the key would differ from the oldest's
-        if rows + job.rows <= max_rows or not batch:
+        count = job.rows or 0  # all have rows, as the oldest: otherwise their keys would differ
+        if rows + count <= max_rows or not batch:
             batch.append(job)
-            rows += job.rows
+            rows += count
     return batch
 
 

@@ -36,16 +36,13 @@ def metadata(models: Models, match: re.Match[str], document: dict[str, Any]) -> 
 
 def predict(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
     if (verb := match["verb"].lower()) != "predict":
-        message = f"this server answers :predict; use TF Serving for :{verb}"
-        raise ServingError(Code.UNIMPLEMENTED, message)
+        raise ServingError(Code.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}")
     return _model_spec(match), _parse
 
 
 def _model_spec(match: re.Match[str]) -> ModelSpec:
     version, label = match["version"], match["label"]
-    if version and (
-        len(version) > 4000 or int(version) >= 2**63
-    ):  # Python reads no longer numbers, protocols no larger
+    if version and (len(version) > 4000 or int(version) >= 2**63):  # Python reads no longer ones, protocols no larger
         raise invalid_argument(f"not a model and its version: {match[0]}")
     return ModelSpec(unquote(match["model"]), int(version) if version else None, unquote(label) if label else None)
 
@@ -81,10 +78,8 @@ def _to_arrays(columns: Any, signature: Signature) -> Arrays:
     """Converts columns to arrays. They have names, unless the signature has only one input."""
     if not _is_named(columns):
         if len(signature.inputs) != 1:
-            names = ", ".join(signature.inputs)
-            raise invalid_argument(
-                f"the signature {signature.name} has several inputs: give objects with the keys {names}"
-            )
+            several = f"the signature {signature.name} has several inputs"
+            raise invalid_argument(f"{several}: give objects with the keys {', '.join(signature.inputs)}")
         columns = dict.fromkeys(signature.inputs, columns)
     if missing := [name for name in signature.inputs if name not in columns]:
         raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')

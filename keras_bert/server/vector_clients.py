@@ -171,8 +171,7 @@ def finite(values: np.ndarray) -> np.ndarray:
     """Returns a model's answer. Raises ServingError if it has NaN or infinity, which JSON does not know."""
     finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if not finite.all():
-        message = f"the model's answer to text {int(np.argmin(finite))} is not finite"
-        raise ServingError(Code.INTERNAL, message)
+        raise ServingError(Code.INTERNAL, f"the model's answer to text {int(np.argmin(finite))} is not finite")
     return values
 
 
