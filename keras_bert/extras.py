@@ -3,8 +3,10 @@
 import contextlib
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 
 def import_extra(module: str, distribution: str, extra: str = "train") -> ModuleType:
@@ -29,6 +31,26 @@ def needing_tensorflow_text(what: str) -> Iterator[None]:
             "for Linux and for Macs with Apple silicon); without it, BertEncoder and BertPreprocessor work under "
             "KERAS_BACKEND=jax or torch"
         ) from error
+
+
+class ImportedIn:
+    """Finds a module as Python does, and executes it in a context: for `sys.meta_path`."""
+
+    def __init__(self, name: str, context: Callable[[], contextlib.AbstractContextManager]) -> None:
+        self._name, self._context = name, context
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        spec: Any = PathFinder.find_spec(name, path, target) if name == self._name else None
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_in_context(module: ModuleType) -> None:
+                del spec.loader.exec_module  # nobody sees that it was another one
+                with self._context():
+                    execute(module)
+
+            spec.loader.exec_module = execute_in_context
+        return spec
 
 
 class LighterImports:

@@ -524,6 +524,18 @@ def _remove_if_empty(folders: Iterable[Path]) -> None:
 
 
 @contextmanager
+def stderr_to(file: BinaryIO) -> Iterator[None]:
+    """Writes to a file what any code, also that of libraries in C, writes to standard error in this block."""
+    stderr = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+@contextmanager
 def temporary_directory() -> Iterator[Path]:
     """Yields a new directory, which is removed when the block ends, or when a signal ends the command."""
     path = Path(tempfile.mkdtemp())

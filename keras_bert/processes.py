@@ -99,14 +99,12 @@ def _exit_with_parent(child_end: Connection) -> None:
 def _process_environment(output: BinaryIO) -> Iterator[None]:
     """Hides GPUs from processes started in a block, and sends their stderr to `output`: TensorFlow logs a lot."""
     sys.stderr.flush()
-    gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-        os.dup2(output.fileno(), 2)
-        yield
+        with files.stderr_to(output):
+            yield
     finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
         del os.environ["CUDA_VISIBLE_DEVICES"]
         if gpus is not None:
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from keras_bert.extras import needing_tensorflow_text
+from keras_bert.extras import ImportedIn, needing_tensorflow_text
 from keras_bert.loss_table import loss_classes
 
 # Module -> its classes that `register_keras_serializable` registers when the module is imported.
@@ -54,7 +53,7 @@ class _ClassToImport:
 def register() -> None:
     """Registers the classes, now or as soon as Keras is imported, which takes seconds."""
     if "keras" not in sys.modules:
-        sys.meta_path.insert(0, _KerasFinder)
+        sys.meta_path.insert(0, ImportedIn("keras", _registered_at_the_end))
         return
     from keras.saving import get_custom_objects
 
@@ -63,19 +62,7 @@ def register() -> None:
             get_custom_objects().setdefault(f"keras_bert>{name}", _ClassToImport(module, name))
 
 
-class _KerasFinder:
-    """Finds Keras as Python does, and registers the classes after Keras has been imported."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        spec: Any = PathFinder.find_spec(name, path, target) if name == "keras" else None
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_register(module: ModuleType) -> None:
-                del spec.loader.exec_module
-                execute(module)
-                register()
-
-            spec.loader.exec_module = execute_and_register
-        return spec
+@contextlib.contextmanager
+def _registered_at_the_end() -> Iterator[None]:
+    yield
+    register()

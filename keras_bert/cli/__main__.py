@@ -11,7 +11,7 @@ import click
 
 import keras_bert
 from keras_bert.cli import terminal
-from keras_bert.extras import LighterImports, needing_tensorflow_text
+from keras_bert.extras import ImportedIn, LighterImports, needing_tensorflow_text
 
 # The module `keras_bert.cli.<name>` defines the command <name>. These run batches of texts side by side, ...
 _SIDE_BY_SIDE = ("encode", "embed", "project", "similarity", "index", "search", "duplicates", "mine", "predict", "fill")
@@ -46,6 +46,12 @@ class _Commands(click.Group):
                 return super().invoke(ctx)
         except ImportError as error:
             raise terminal.Misuse(terminal.one_line(error)) from error
+        except RuntimeError as error:
+            from keras_bert.processes import KilledError  # imports multiprocessing, which no command's help needs
+
+            if not isinstance(error, KilledError):
+                raise
+            raise terminal.Failure(str(error).partition("\n")[0]) from error  # without the logs of the process
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
@@ -84,8 +90,9 @@ def main(ctx: click.Context) -> None:
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
     # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
-    sys.meta_path.insert(0, LighterImports)
-    ctx.call_on_close(lambda: sys.meta_path.remove(LighterImports))
+    finders = [LighterImports, ImportedIn("tensorflow", terminal.quiet_imports)]
+    sys.meta_path[:0] = finders
+    ctx.call_on_close(lambda: [sys.meta_path.remove(each) for each in finders])
     ctx.with_resource(terminal.python_warnings())
 
 

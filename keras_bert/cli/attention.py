@@ -19,8 +19,8 @@ import click
 
 import keras_bert
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, overwrite_option, preset_option
-from keras_bert.cli.terminal import echo, misuse, quiet_imports
+from keras_bert.cli.options import overwrite_option, preset_option
+from keras_bert.cli.terminal import echo, misuse
 from keras_bert.counted import counted
 
 
@@ -38,12 +38,12 @@ def attention(
     texts = list(streams.open_texts((text,) if second is None else (text, second), None).parsed())
     streams.format_of(output, ("html", "png"), must_be_known=True)
     with streams.open_output(output, overwrite) as results:
-        with quiet_imports():
-            from keras_bert.visualize import view
-        with misuse():
+        from keras_bert.visualize import view
+
+        with misuse(OSError):
             view.check_path(output)
-            preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset))
-            encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
+            preprocessor = keras_bert.BertPreprocessor.from_preset(preset)
+            encoder = keras_bert.BertEncoder.from_preset(preset)
             found = view.attention(encoder, preprocessor, *texts)
             results.write(found.rendered(output, layer, head))
     layers, heads, tokens = found.weights.weights.shape[:3]

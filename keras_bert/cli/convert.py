@@ -24,7 +24,7 @@ import click
 from keras_bert import files
 from keras_bert.checkpoint_table import WRITTEN
 from keras_bert.cli.options import find_preset
-from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse
 from keras_bert.counted import counted, either
 from keras_bert.data.table_formats import check_lines
 
@@ -69,8 +69,6 @@ def convert(source: Path, destination: str, format: str, checks: bool, bound: fl
 def _convert(source: Path, destination: str, format: str) -> None:
     from keras_bert.convert import convert
 
-    with quiet_imports():
-        import tensorflow  # noqa: F401  for tokenizers and some formats
     with errors_in_one_line(destination):
         done = convert(source, destination, format)
     heads = ", ".join(done.heads) or "no head"
@@ -86,7 +84,6 @@ def _convert(source: Path, destination: str, format: str) -> None:
 
 
 def _check(source: Path, destination: str, bound: float, texts: list[str] | None) -> None:
-    import_tensorflow()
     from keras_bert.saved_model import compare
 
     with misuse(OSError):

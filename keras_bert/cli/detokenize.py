@@ -20,8 +20,8 @@ from typing import BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, texts_to, tokenizer_option
-from keras_bert.cli.terminal import quiet_imports
+from keras_bert.cli.options import texts_to, tokenizer_option
+from keras_bert.cli.terminal import misuse
 
 
 def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -36,9 +36,10 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
     texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text),
 )
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
-    with quiet_imports():
-        from keras_bert.text import load_tokenizer
-    tokenizer = load_model(lambda: load_tokenizer(preset))
+    from keras_bert.text import load_tokenizer
+
+    with misuse(OSError):
+        tokenizer = load_tokenizer(preset)
     parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
     for rows in lines.chunks(parse):
         texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]

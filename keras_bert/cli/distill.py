@@ -20,7 +20,7 @@ import click
 
 from keras_bert import files
 from keras_bert.cli import pretrain, runs
-from keras_bert.cli.options import find_preset, load_model, together
+from keras_bert.cli.options import find_preset, together
 from keras_bert.cli.terminal import echo, misuse
 from keras_bert.data.task_files import ClassifyFiles
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
@@ -90,12 +90,10 @@ def static_vectors(teacher: Path, output: str, overwrite: bool, size: int) -> No
         files.check_writable(output)
         files.refuse_to_overwrite(Path(output), model_files.present(Path(output), model_files.MODEL), overwrite)
     from keras_bert.tasks.registry import load_as
-
-    model = load_model(lambda: load_as("BertSentenceEncoder", teacher), teacher)
     from keras_bert.training import static_of
 
-    with misuse(ValueError):
-        student = static_of(model, size)
+    with misuse(OSError):
+        student = static_of(load_as("BertSentenceEncoder", teacher), size)
     student.save_preset(output, overwrite)
     tokens, size = student.encoder.config.vocab_size, student.vector_size
     echo(f"{tokens:,} vectors of {size} values in {output}")

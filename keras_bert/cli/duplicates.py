@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import corpus_options, given_options, import_engine, output_options
+from keras_bert.cli.options import corpus_options, given_options, output_options
 from keras_bert.cli.terminal import Misuse, misuse
 from keras_bert.data.table_formats import format_of
 from keras_bert.data.tables import check_corpus, read_corpus
@@ -59,8 +59,6 @@ def duplicates(
         check_corpus(corpus, text_column)
         formats = streams.ROWS if format_of(corpus) else ("text", *streams.ROWS)
         cleaned_format = streams.format_of(cleaned, formats)
-        if not settings["vectors"]:
-            import_engine(settings["preset"])
         pairs = near_duplicates(corpus, text_column=text_column, **settings)
         writer = streams.RowWriter(results, output_format)
         if not groups and not cleaned:

@@ -18,7 +18,7 @@ import click
 
 from keras_bert import files
 from keras_bert.cli import options
-from keras_bert.cli.terminal import echo, end_the_command, killed_processes, misuse, resumable
+from keras_bert.cli.terminal import echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import TABLES
 from keras_bert.data.tables import check_corpus
@@ -48,9 +48,7 @@ def embed(
         for each in inputs:
             check_corpus(each, text_column, must_be_table=True)
         names_of_copies(list(map(Path, inputs)), Path(output), format)
-    options.import_engine(preset)
-
-    with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
+    with misuse(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         counts = embed_files(inputs, output, preset, text_column, format=format, **settings)
     rows, count = counted(counts["rows"], "row"), counted(counts["files"], "file")
     echo(f"{output}: {rows} in {count}, {counted(counts['truncated'], 'text')} truncated")

@@ -20,47 +20,42 @@ from typing import Any, BinaryIO
 import click
 
 from keras_bert import files
-from keras_bert.cli import streams
-from keras_bert.cli.options import (
-    batch_tokens_option,
-    check_prompts,
-    import_engine,
-    load_in_precision,
-    precision_options,
-    prompt_option,
-    texts_to,
-)
+from keras_bert.cli import options, streams
 from keras_bert.cli.terminal import Misuse, misuse
 
 
 @click.command(help=__doc__)
-@texts_to("jsonl", "npy", "text")
-@prompt_option
-@batch_tokens_option
-@precision_options
+@options.texts_to("jsonl", "npy", "text")
+@options.prompt_option
+@options.batch_tokens_option
+@options.precision_options
 def encode(
-    lines: streams.Lines,
-    results: BinaryIO,
-    preset: Path,
-    output_format: str,
-    prompt: str | None,
-    batch_tokens: int,
+    lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, prompt: str | None, batch_tokens: int,
     **numeric: Any,
-) -> None:
-    from keras_bert.engines.loading import task_of
-
-    with misuse(OSError, ValueError):
-        task = task_of(preset, [of_tokens := "BertMultiVectorEncoder"])
-    if task == of_tokens:
-        _encode_tokens(lines, results, preset, output_format, prompt or "document", batch_tokens, numeric)
-        return
-    check_prompts(preset, prompt)
+) -> None:  # fmt: skip
+    from keras_bert.answers.token_vectors import KINDS
     from keras_bert.embedding.vector_files import with_vector, write_npy
+    from keras_bert.engines.loading import task_of
     from keras_bert.tasks.registry import load_as
 
-    import_engine(preset)
+    with misuse(OSError):
+        task = task_of(preset, [of_tokens := "BertMultiVectorEncoder"])
+    if task == of_tokens:
+        kind = prompt or "document"
+        if output_format != "jsonl":
+            raise Misuse(f"{preset} has a vector for each token, which only jsonl holds, not {output_format}")
+        if kind not in KINDS:
+            raise Misuse(f"--prompt is {kind}; of {preset} it is {' or '.join(KINDS)}")
+        model = options.load_in_precision(functools.partial(load_as, of_tokens), preset, **numeric)
+        for texts, found in lines.answered(lambda texts: model.encode(texts, batch_tokens, kind=kind)):
+            rows = zip(texts, found, strict=True)
+            streams.write_lines(
+                results, (streams.json_line(text=text, embeddings=vectors.tolist()) for text, vectors in rows)
+            )
+        return
+    options.check_prompts(preset, prompt)
     from_preset = functools.partial(load_as, "BertSentenceEncoder", default_prompt=prompt)
-    model = load_in_precision(from_preset, preset, **numeric)
+    model = options.load_in_precision(from_preset, preset, **numeric)
     encoded = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     if output_format == "npy":
         write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
@@ -70,33 +65,3 @@ def encode(
         else:
             texts_as_json = (streams.json_line(text=text) for text in texts)
             streams.write_lines(results, map(with_vector, texts_as_json, vectors))
-
-
-def _encode_tokens(
-    lines: streams.Lines,
-    results: BinaryIO,
-    preset: Path,
-    output_format: str,
-    kind: str,
-    batch_tokens: int,
-    numeric: dict[str, Any],
-) -> None:
-    """Writes the vectors of the tokens of texts of a kind."""
-    from keras_bert.answers.token_vectors import KINDS
-
-    if output_format != "jsonl":
-        raise Misuse(f"{preset} has a vector for each token, which only jsonl holds, not {output_format}")
-    if kind not in KINDS:
-        raise Misuse(f"--prompt is {kind}; of {preset} it is {' or '.join(KINDS)}")
-    import_engine(preset)
-    from keras_bert.tasks.registry import load_as
-
-    model = load_in_precision(functools.partial(load_as, "BertMultiVectorEncoder"), preset, **numeric)
-    for texts, found in lines.answered(lambda texts: model.encode(texts, batch_tokens, kind=kind)):
-        streams.write_lines(
-            results,
-            (
-                streams.json_line(text=text, embeddings=vectors.tolist())
-                for text, vectors in zip(texts, found, strict=True)
-            ),
-        )

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from keras_bert.cli import gates, options, runs, streams
-from keras_bert.cli.terminal import Misuse, echo, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, one_line
 from keras_bert.counted import counted
 from keras_bert.data.beir import is_retrieval_data, read_beir
 from keras_bert.data.table_formats import text_files
@@ -95,10 +95,10 @@ def _measure_text(model: Path, file: str, settings: Mapping[str, Any], given: Ma
     with misuse(OSError):
         RowsRecipe(**rows)
         text_files(Path(file))
-    with quiet_imports():
-        from keras_bert.answers import Score
-        from keras_bert.pretraining import BertPretrainer
-        from keras_bert.training import evaluate_text
+    from keras_bert.answers import Score
+    from keras_bert.pretraining import BertPretrainer
+    from keras_bert.training import evaluate_text
+
     length = rows.pop("sequence_length", None)
     pairs = False if rows.get("objective") == "sentences" else None
     from_preset = functools.partial(BertPretrainer.from_preset, sequence_length=length, pairs=pairs)
@@ -132,7 +132,6 @@ def _measure_encoder(model: Path, file: str, pairs: EmbedFiles, settings: Mappin
         examples = pairs.open(file)(pairs)
         texts = read_corpus(settings["corpus"], settings["text_column"]) if settings["corpus"] else []
         corpus = [row.text for row in texts]
-    options.import_engine(model)
     from keras_bert.answers import Score
     from keras_bert.engines.loading import task_of
     from keras_bert.task_table import COMPARED, OF_HEAD
@@ -165,7 +164,6 @@ def _measure_search(model: Path, file: str, settings: Mapping[str, Any], given: 
     from keras_bert.search import evaluation
 
     gates.check_names(settings["requirements"], evaluation.MEASURES)
-    options.import_engine(model, *filter(None, [settings["rerank"]]))
     from keras_bert.answers import Score
     from keras_bert.tasks.registry import load_reranker
 
@@ -260,7 +258,6 @@ def _measure_task(
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
-        options.import_engine(model)
         columns = (settings["text_column"], settings["text_pair_column"])
         load = functools.partial(load_task, **threshold)
         task = options.load_in_precision(load, model, precision, calibration, *columns)

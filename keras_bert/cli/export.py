@@ -13,7 +13,6 @@ Examples:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import keras_bert
 from keras_bert import files, precisions
 from keras_bert.choices import SIGNATURES
 from keras_bert.cli import options
-from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.task_table import PRETRAINED
 
@@ -70,8 +69,8 @@ def export(ctx: click.Context, check: str | None) -> None:
         return
     if not Path(check).is_dir():
         raise Failure(f"there is no directory {check}")
-    with quiet_imports():
-        from keras_bert.saved_model.check import check_serving
+    from keras_bert.saved_model.check import check_serving
+
     try:
         for line in check_serving(check):
             echo(line)
@@ -91,11 +90,12 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
     The inputs are input_word_ids, input_mask and input_type_ids; .tokenize and .bert_pack_inputs work as on TF Hub.
     """
     _check_output(output, _SAVED_MODEL, overwrite)
-    with quiet_imports():
-        from keras_bert import BertPreprocessor
-        from keras_bert.saved_model import export_preprocessor
+    from keras_bert.saved_model import export_preprocessor
+
     length: dict[str, Any] = {} if sequence_length is None else {"sequence_length": sequence_length or None}
-    _export(lambda: export_preprocessor(BertPreprocessor.from_preset(preset, **length), output, overwrite), output)
+    with errors_in_one_line(output):
+        export_preprocessor(keras_bert.BertPreprocessor.from_preset(preset, **length), output, overwrite)
+    _echo_size(output)
 
 
 @export.command()
@@ -112,24 +112,20 @@ def encoder(
     It has .mlm if the preset has a masked language modeling head.
     """
     _check_output(output, _SAVED_MODEL, overwrite)
-    with quiet_imports():
-        from keras_bert import BertEncoder, BertSentenceEncoder
-        from keras_bert.formats import open_checkpoint
-        from keras_bert.saved_model import export_encoder
-        from keras_bert.tasks import BertMaskedLM
+    from keras_bert.formats import open_checkpoint
+    from keras_bert.saved_model import export_encoder
 
-    def write() -> None:
+    with errors_in_one_line(output):
         with open_checkpoint(preset) as checkpoint:
             has_masked_lm = "masked_lm" in checkpoint.heads
         if has_masked_lm:
-            model = options.load_in_precision(BertMaskedLM.from_preset, preset, **numeric)
+            model = options.load_in_precision(keras_bert.BertMaskedLM.from_preset, preset, **numeric)
         elif numeric["precision"] == "float32":
-            model = options.load_in_precision(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
+            model = options.load_in_precision(keras_bert.BertEncoder.from_preset, preset, **numeric)  # no tokenizer
         else:
-            model = options.load_in_precision(BertSentenceEncoder.from_preset, preset, **numeric).encoder
+            model = options.load_in_precision(keras_bert.BertSentenceEncoder.from_preset, preset, **numeric).encoder
         export_encoder(model, output, dtype, overwrite, signature)
-
-    _export(write, output)
+    _echo_size(output)
 
 
 @export.command()
@@ -178,22 +174,19 @@ def serving(
         files.check_writable(output)
         if version is not None:
             files.refuse_to_replace(Path(output, str(version)), _SAVED_MODEL, overwrite)
-    with quiet_imports():
-        from keras_bert.saved_model import export_serving
-        from keras_bert.saved_model.transformers_signature import HeadedEncoder
-        from keras_bert.tasks.registry import task_of
+    from keras_bert.saved_model import export_serving
+    from keras_bert.saved_model.transformers_signature import HeadedEncoder
 
-    def write() -> Path:
-        found = HeadedEncoder if signature else getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
+    with errors_in_one_line(output):
+        found = HeadedEncoder if signature else _class_for(task, preset)
         settings: dict[str, Any] = threshold if prompt is None else {"default_prompt": prompt}
         try:
             model = options.load_in_precision(functools.partial(found.from_preset, **settings), preset, **numeric)
         except TypeError as error:
             raise Misuse(f"{preset} is exported as a {found.__name__}, which takes no {', '.join(settings)}") from error
         with misuse(TypeError):
-            return export_serving(model, output, version, dtype, overwrite, signature, dimensions or None)
-
-    _export(write, output)
+            path = export_serving(model, output, version, dtype, overwrite, signature, dimensions or None)
+    _echo_size(path)
 
 
 def _add_runtime(name: str) -> None:
@@ -221,23 +214,18 @@ def _add_runtime(name: str) -> None:
             raise Misuse("--task and --no-answer-threshold are for answers, and --encoder exports hidden states")
         _check_output(output, runtime.file, overwrite)
         threshold = options.threshold_argument(preset, no_answer_threshold)
-        with quiet_imports():
-            from keras_bert import BertEncoder, BertPreprocessor
-            from keras_bert.tasks.registry import task_of
-
-        def write() -> None:
+        with errors_in_one_line(output):
             if encoder:
-                model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
+                model = keras_bert.BertEncoder.from_preset(preset)
+                settings["preprocessor"] = keras_bert.BertPreprocessor.from_preset(preset)
             else:
-                found = getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
-                model = found.from_preset(preset, **threshold)
+                model = _class_for(task, preset).from_preset(preset, **threshold)
             differences = runtime.export(model, output, precision, overwrite, **settings)
             for each in differences:
                 echo(str(each))
             if not differences:
                 echo(f"not compared with Keras: pip install {runtime.package}", err=True)
-
-        _export(write, output)
+        _echo_size(output)
 
 
 for _name in RUNTIMES:
@@ -251,9 +239,14 @@ def _check_output(output: str, mark: str, overwrite: bool) -> None:
         files.refuse_to_replace(Path(output), mark, overwrite)
 
 
-def _export(write: Callable[[], Path | None], output: str) -> None:
-    """Runs an export, and prints its path and size."""
-    with errors_in_one_line(output):
-        path = Path(write() or output)
-    size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+def _class_for(task: str | None, preset: Path) -> Any:
+    """Finds the class of the model to export, by --task, or by the preset."""
+    from keras_bert.tasks.registry import task_of
+
+    return getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
+
+
+def _echo_size(path: str | Path) -> None:
+    """Prints the path and the size of an export."""
+    size = sum(each.stat().st_size for each in Path(path).rglob("*") if each.is_file())
     echo(f"{path}: {size / 1e6:.1f} MB")

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import find_model, load_model, texts_to
-from keras_bert.cli.terminal import Misuse
+from keras_bert.cli.options import find_model, texts_to
+from keras_bert.cli.terminal import Misuse, misuse
 
 if TYPE_CHECKING:
     from keras_bert.answers.tokens import FilledText
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
     from keras_bert.tasks.registry import load_as
 
-    task = load_model(lambda: load_as("BertMaskedLM", model), model)
+    with misuse(OSError):
+        task = load_as("BertMaskedLM", model)
     if task.preprocessor is None:
         raise Misuse(f"{model} has no supported tokenizer, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]

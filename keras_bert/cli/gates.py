@@ -33,8 +33,8 @@ class Requirement(NamedTuple):
     def __str__(self) -> str:
         return f"{self.measure} {self.sign} {self.bound:g}"
 
-    def is_met(self, value: float) -> bool:
-        return _SIGNS[self.sign](value, self.bound)  # NaN meets none
+    def is_met(self, measures: Mapping[str, float]) -> bool:
+        return _SIGNS[self.sign](measures[self.measure], self.bound)  # NaN meets none
 
 
 def _parse(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> list[Requirement]:
@@ -75,14 +75,9 @@ def check_names(requirements: Sequence[Requirement], names: Collection[str]) -> 
 def check(requirements: Sequence[Requirement], measures: Mapping[str, float]) -> None:
     """Raises Failure, with exit code 1, if a requirement is not met."""
     check_names(requirements, measures)
-    if unmet := [
-        f"{each}, but it is {measures[each.measure]:.4f}" for each in requirements if not _met(each, measures)
-    ]:
-        raise Failure(f"not met: {'; '.join(unmet)}")
-
-
-def _met(requirement: Requirement, measures: Mapping[str, float]) -> bool:
-    return requirement.is_met(measures[requirement.measure])
+    if unmet := [each for each in requirements if not each.is_met(measures)]:
+        facts = (f"{each}, but it is {measures[each.measure]:.4f}" for each in unmet)
+        raise Failure(f"not met: {'; '.join(facts)}")
 
 
 def document(
@@ -106,7 +101,7 @@ def document(
         "data": {"path": str(data), "sha256": files.digests_of(folder, names)},
         "measures": without_classes(measures),
         "classes": by_class(measures),
-        "requirements": [{**each._asdict(), "is_met": _met(each, measures)} for each in requirements],
+        "requirements": [{**each._asdict(), "is_met": each.is_met(measures)} for each in requirements],
         "keras_bert": keras_bert.__version__,
     }
     if examples is not None:

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from keras_bert import files, precisions
-from keras_bert.cli.options import corpus_options, filter_of, import_engine
+from keras_bert.cli.options import corpus_options, filter_of
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import TABLES
@@ -62,7 +62,6 @@ def index(corpus: str | None, output: str, text_column: str, remove: dict[str, A
         return
     with misuse(OSError):
         check_corpus(corpus, text_column)
-    import_engine(settings["preset"])
     with misuse(FileNotFoundError), end_the_command(message=resumable(f"the index in {output}", f"remove {output}")):
         counts = build_index(corpus, output, text_column=text_column, **settings)
     encoded, truncated = (f"{counts[name]:,}" for name in ("encoded", "truncated"))

@@ -87,7 +87,6 @@ def mine(
         end_the_command(message=resumable(output, f"remove {unfinished}")),
         streams.open_output(output, overwrite) as results,
     ):
-        options.import_engine(preset, *([] if rerank is None else [rerank]))  # here, so that its logs are silenced
         from keras_bert.tasks.registry import load_reranker
 
         reranker = None if rerank is None else load_reranker(rerank)

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from keras_bert import files, precisions
 from keras_bert.cli import streams
-from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, without_advice
+from keras_bert.cli.terminal import Misuse, echo, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
 from keras_bert.data.task_files import AnswerFiles, ClassifyFiles, ExampleFiles, TableFiles
@@ -24,7 +24,6 @@ from keras_bert.task_table import TASKS
 if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
 
-T = TypeVar("T")
 Model = TypeVar("Model", bound="BertTask")
 
 
@@ -85,21 +84,6 @@ def check_prompts(preset: Path, *names: str | None) -> None:
     with misuse(OSError):
         for name in filter(None, names):
             sentence_transformers.check_prompt(name, Preset(preset).sentence_settings.prompts)
-
-
-def import_engine(*models: str | Path) -> None:
-    """Imports TensorFlow without its logs, unless all models are exports, which need none."""
-    from keras_bert.engines.loading import export_in
-
-    if not all(map(export_in, models)):
-        import_tensorflow()
-
-
-def load_model(load: Callable[[], T], *models: str | Path) -> T:
-    """Loads a model, after what computes it, without its logs. Raises Misuse for bad files and arguments."""
-    import_engine(*models)
-    with misuse(OSError):
-        return load()
 
 
 # -- Options.

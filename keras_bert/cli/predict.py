@@ -80,7 +80,6 @@ def predict(
             names = [*own_columns.texts.values()] if own_columns else columns_of_texts(model, *text_columns)
             check_columns(source, names, **table_options)
     with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
-        options.import_engine(model)
         from keras_bert.progress import progress_bar, step
 
         given = {"text": settings["text_column"], "text_pair": settings["text_pair_column"]}

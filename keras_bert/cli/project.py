@@ -39,7 +39,7 @@ def project(
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_replace(Path(output), CONFIG, overwrite)
-    model = options.load_model(lambda: load_as("BertSentenceEncoder", preset, default_prompt=prompt), preset)
+        model = load_as("BertSentenceEncoder", preset, default_prompt=prompt)
     vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens))
     with misuse(FileExistsError):
         count = write_projector(output, vectors, overwrite)

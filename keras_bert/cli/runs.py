@@ -15,7 +15,8 @@ from keras_bert.choices import STRATEGIES
 from keras_bert.cli import terminal
 from keras_bert.cli.options import check_prompts, field_options, together
 from keras_bert.data.table_formats import check_lines, text_files
-from keras_bert.recipe import PretrainingRecipe, RowsRecipe, SecondPhase
+from keras_bert.recipe import FineTuningWithTeacher, PretrainingRecipe, RowsRecipe, SecondPhase
+from keras_bert.task_table import FINE_TUNING
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -58,15 +59,15 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
     """Fine-tunes a model for a task. Checks options and opens files before it imports TensorFlow."""
     from keras_bert.tasks.registry import Job
 
-    names = ("output", "overwrite", "dtype", "strategy", "preset", "teacher", "num_layers")
-    run = {name: options.pop(name) for name in names if name in options}
+    fields = FINE_TUNING[task].files.__dataclass_fields__ | FineTuningWithTeacher.__dataclass_fields__
+    settings = {name: options.pop(name) for name in list(options) if name in fields}
     with terminal.misuse(OSError):
-        job = Job(task, train, validation, options)
+        job = Job(task, train, validation, settings)
         _ = job.opened
-        files.check_run(run["output"], run["overwrite"])
-    if "preset" in run:
-        check_prompts(run["preset"], options.get("query_prompt"), options.get("positive_prompt"))
-    _run("fine_tuning_run", "fine_tune_job", job, **run)
+        files.check_run(options["output"], options["overwrite"])
+    if "preset" in options:
+        check_prompts(options["preset"], settings.get("query_prompt"), settings.get("positive_prompt"))
+    _run("fine_tuning_run", "fine_tune_job", job, **options)
 
 
 def pretrain(recipe: type[PretrainingRecipe], corpus: tuple[str, ...], **options: Any) -> None:
@@ -92,20 +93,16 @@ def pretrain(recipe: type[PretrainingRecipe], corpus: tuple[str, ...], **options
 
 def _run(module: str, function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
     """Calls a function of `keras_bert.training`, and prints its measures, or what stopped it in one line."""
-    with terminal.quiet_imports():
-        import tensorflow as tf
+    import tensorflow as tf
 
-        runs = importlib.import_module(f"keras_bert.training.{module}")
-        from keras_bert.training.loop import Interrupted
+    from keras_bert.training.loop import Interrupted
+
+    runs = importlib.import_module(f"keras_bert.training.{module}")
 
     unfinished = functools.partial(terminal.resumable, f"the run in {settings['output']}", "add --overwrite")
     log = functools.partial(terminal.echo, err=True)
     try:
-        with (
-            terminal.end_the_command(message=unfinished()),
-            terminal.killed_processes(),
-            terminal.misuse(*_FILE_ERRORS),
-        ):
+        with terminal.end_the_command(message=unfinished()), terminal.misuse(*_FILE_ERRORS):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
         terminal.end(error.number, unfinished(f" after {error.place}"))

@@ -68,7 +68,6 @@ def search(
     with misuse(FileNotFoundError), database.reading(Path(directory)) as (_, settings):
         handle = preset or settings.preset
     options.directory_of(handle)
-    options.import_engine(handle, *([] if rerank is None else [rerank]))
     from keras_bert.tasks.registry import load_reranker
 
     with misuse(FileNotFoundError):

@@ -22,8 +22,8 @@ import click
 
 import keras_bert
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, overwrite_option, preset_option
-from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.cli.options import overwrite_option, preset_option
+from keras_bert.cli.terminal import Misuse, echo, misuse
 from keras_bert.counted import counted
 from keras_bert.data import read_table
 
@@ -53,15 +53,14 @@ def senses(
         raise Misuse(f"{output}: senses writes .html, .png and .jsonl")
     paragraphs, labels = _read(file, text_column, label_column)
     with streams.open_output(output, overwrite) as results:
-        with quiet_imports():
-            from keras_bert.visualize import senses, view
-            from keras_bert.visualize.senses import find_senses
-        with misuse():
+        from keras_bert.visualize import senses, view
+
+        with misuse(OSError):
             if output and kind == ".png":
                 view.check_path(output)  # raises without matplotlib
-            encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
-            preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None))
-            word_senses = find_senses(encoder, preprocessor, word, paragraphs, labels)
+            encoder = keras_bert.BertEncoder.from_preset(preset)
+            preprocessor = keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None)
+            word_senses = senses.find_senses(encoder, preprocessor, word, paragraphs, labels)
             if kind == ".png":
                 results.write(senses.picture(word_senses))
             else:

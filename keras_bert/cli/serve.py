@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo
 from keras_bert.runtime_table import LOADABLE_TITLES
 
 _PORT = click.IntRange(0, 65535)
@@ -79,15 +79,14 @@ def serve(
         )
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
-    with quiet_imports():
-        try:
-            from keras_bert.server import run
+    try:
+        from keras_bert.server import run
 
-            if has_rpc:
-                from keras_bert.server import grpc_service, saved_model  # noqa: F401  while the logs are silent
-        except ModuleNotFoundError as error:
-            packages = "'keras-bert-models[serve]'" if has_rpc else "aiohttp orjson prometheus_client"
-            raise Failure(f"there is no {error.name}, which serving needs: pip install {packages}") from error
+        if has_rpc:
+            from keras_bert.server import grpc_service, saved_model  # noqa: F401  before the server listens
+    except ModuleNotFoundError as error:
+        packages = "'keras-bert-models[serve]'" if has_rpc else "aiohttp orjson prometheus_client"
+        raise Failure(f"there is no {error.name}, which serving needs: pip install {packages}") from error
     rpc_port = (8500 if port is None else port) if has_rpc else None
     settings = run.Settings(directories=by_name, port=rpc_port, batching=not no_batching, **options)
     handler = logging.StreamHandler()

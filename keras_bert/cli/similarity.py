@@ -24,8 +24,8 @@ from typing import BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
-from keras_bert.cli.terminal import Misuse, echo
+from keras_bert.cli.options import check_prompts, prompt_option, texts_to
+from keras_bert.cli.terminal import Misuse, echo, misuse
 
 _MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
 _LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
@@ -57,7 +57,8 @@ def similarity(
     from keras_bert.search.neighbours import similar_pairs
     from keras_bert.tasks.registry import load_to_compare
 
-    model = load_model(lambda: load_to_compare(preset, default_prompt=prompt), preset)
+    with misuse(OSError):
+        model = load_to_compare(preset, default_prompt=prompt)
     vectors = model.encode(texts)  # their dot products are similarities
     if writes_pairs or output_format in streams.ROWS:
         similar = similar_pairs(vectors, top_k, -math.inf if threshold is None else threshold)

@@ -164,12 +164,8 @@ def _open(file: str, stack: contextlib.ExitStack) -> io.BufferedIOBase:
 def _count_lines(path: Path) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
-    count, carriage_returns, last = 0, 0, b"\n"
     with files.open_bytes(path) as file:
-        while block := file.read(_BYTES_AT_A_TIME):
-            count, carriage_returns, last = count + block.count(b"\n"), carriage_returns + block.count(b"\r"), block
-    end = b"\n" if count else b"\r"
-    return (count or carriage_returns) + (last != b"\n" and not last.endswith(end))
+        return sum(1 for _ in Arriving(file))
 
 
 def _closing(lines: Arriving, opened: contextlib.ExitStack) -> Iterator[bytes]:

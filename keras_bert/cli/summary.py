@@ -32,14 +32,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_bert.cli.options import directory_of, load_in_precision, precision_options
-from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted, did_you_mean
 
@@ -62,18 +61,21 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
     preset = _find(handle)
     if preset is None and numeric["precision"] != "float32":
         raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
-    with quiet_imports():
-        from keras_bert.encoder.summary import summarize
+    from keras_bert.encoder.summary import summarize
+
     config, heads = _architecture(preset, handle)
     ranges = preset and _ranges(preset, **numeric)
     with misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
-    rows = [
-        ("part", "shapes", "parameters", ""),
-        *((part.name, _shapes(part.shapes), f"{part.parameters:,}", _times(part)) for part in model.parts),
-        ("total", "", f"{model.parameters:,}", ""),
-    ]
-    _echo_table(rows)
+    rows = [("part", "shapes", "parameters", "")]
+    for part in model.parts:
+        shapes = " + ".join(" x ".join(map(str, shape)) for shape in part.shapes)
+        rows.append((part.name, shapes, f"{part.parameters:,}", _times(part)))
+    rows.append(("total", "", f"{model.parameters:,}", ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, shapes, parameters, times in rows:
+        line = f"{name:<{widths[0]}}  {shapes:<{widths[1]}}  {parameters:>{widths[2]}}  {times}"
+        echo(line.rstrip())
     sequences, tokens = counted(batch_size, "sequence"), counted(model.sequence_length, "token")
     echo(f"weights        {_mebibytes(model.weight_bytes)}")
     echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {tokens}")
@@ -129,22 +131,11 @@ def _layers(config: BertConfig, ranges: Int8Ranges) -> str:
     return f"{config.num_layers - len(left_out)} of {layers}, without {numbers}, which lose too much"
 
 
-def _shapes(shapes: Sequence[Shape]) -> str:
-    return " + ".join(" x ".join(map(str, shape)) for shape in shapes)
-
-
 def _times(part: PartSummary) -> str:
     if part.uses == 1:
         return ""
     copies = [f"sum of {part.copies}"] if part.copies > 1 else []
     return ", ".join(copies + ([f"used {part.uses} times"] if part.uses > part.copies else []))
-
-
-def _echo_table(rows: Sequence[tuple[str, str, str, str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, shapes, parameters, times in rows:
-        line = f"{name:<{widths[0]}}  {shapes:<{widths[1]}}  {parameters:>{widths[2]}}  {times}"
-        echo(line.rstrip())
 
 
 def _mebibytes(count: int) -> str:

@@ -21,6 +21,7 @@ from click.core import ParameterSource
 
 from keras_bert import files
 from keras_bert.counted import visible
+from keras_bert.extras import needing_tensorflow_text
 
 
 class Failure(click.ClickException):
@@ -47,7 +48,8 @@ class Misuse(Failure):
 def misuse(*error_types: type[Exception]) -> Iterator[None]:
     """Turns ImportError, ValueError and `error_types`, in this block, into Misuse with a one-line message."""
     try:
-        yield
+        with needing_tensorflow_text("this command"):
+            yield
     except (ImportError, ValueError, *error_types) as error:
         raise Misuse(one_line(error)) from error
 
@@ -157,6 +159,7 @@ def errors_in_one_line(output: str | Path) -> Iterator[None]:
 @contextlib.contextmanager
 def quiet_imports() -> Iterator[None]:
     """Silences the logs of TensorFlow and CUDA, in this block and later, unless TF_CPP_MIN_LOG_LEVEL is 0."""
+    # A command imports TensorFlow in such a block, whatever imports it first: see `__main__.py`.
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
@@ -164,20 +167,8 @@ def quiet_imports() -> Iterator[None]:
     for name in ("tensorflow", "absl"):  # the logs of Python code
         logging.getLogger(name).setLevel(logging.ERROR)
     # TensorFlow ignores the log level during its import, so the file descriptor is redirected.
-    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 2)
+    with open(os.devnull, "wb") as null, files.stderr_to(null):
         yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(null)
-
-
-def import_tensorflow() -> None:
-    """Imports TensorFlow without its logs. Call it after all checks that do not need TensorFlow."""
-    with quiet_imports():
-        import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
@@ -229,17 +220,6 @@ def end_the_command(
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
         os.close(stderr)
-
-
-@contextlib.contextmanager
-def killed_processes() -> Iterator[None]:
-    """Turns KilledError, raised in this block for a killed process, into one line, without that process's logs."""
-    from keras_bert.processes import KilledError  # imports multiprocessing, which no command's help needs
-
-    try:
-        yield
-    except KilledError as error:
-        raise Failure(str(error).partition("\n")[0]) from error
 
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, texts_to, tokenizer_option
-from keras_bert.cli.terminal import Misuse, quiet_imports
+from keras_bert.cli.options import texts_to, tokenizer_option
+from keras_bert.cli.terminal import Misuse, misuse
 
 if TYPE_CHECKING:
     from keras_bert.text.explanation import ExplainedToken
@@ -117,10 +117,11 @@ def tokenize(
         raise Misuse(f"--explain writes a table, not {output_format}")
     if text_pair is not None and not explain:
         raise Misuse("--text-pair is for --explain; the tokens of a text do not depend on another")
-    with quiet_imports():
-        from keras_bert.text import load_tokenizer
+    from keras_bert.text import load_tokenizer
+
     second = () if text_pair is None else [*streams.open_texts((text_pair,), None).parsed()]
-    tokenizer = load_model(lambda: load_tokenizer(preset))
+    with misuse(OSError):
+        tokenizer = load_tokenizer(preset)
     if explain:
         write(results, tokenizer, lines.chunks(), second)
         return

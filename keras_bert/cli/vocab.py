@@ -18,7 +18,7 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES
-from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse
 from keras_bert.data.table_formats import text_files
 
 
@@ -51,9 +51,8 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     _refuse_to_replace(path, output)
     with misuse(OSError):
         paths = [each for source in corpus for each in text_files(Path(source))]
-    with quiet_imports():
-        from keras_bert.text import learn_vocabulary
-        from keras_bert.text.learning import fertility
+    from keras_bert.text import learn_vocabulary
+    from keras_bert.text.learning import fertility
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
     with misuse():

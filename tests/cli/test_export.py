@@ -46,7 +46,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
         ("serving", small_preset, ["--task", "fill"]),
     ):
         result = run("export", what, "--preset", preset, "--output", tmp_path / "new", *options)
-        shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
+        shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what == "serving" else f"{tmp_path / 'new'}: 0.0 MB\n"
         assert result.output == shown
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
