@@ -72,7 +72,7 @@ _ONNX = Runtime(
     package="onnxruntime",
     users="ONNX Runtime, sentence-transformers and optimum",
     file="onnx/model.onnx",
-    files=("onnx/*.onnx",),
+    files=("onnx/*.onnx", "onnx/*.onnx_data"),
     refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
     program="""\
 import onnxruntime

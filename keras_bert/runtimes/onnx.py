@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
     import tf2onnx
+    from onnxscript import ir
 
     from keras_bert.runtimes.export import HeadModel, PackedModel
 
 _OPSET = 18
+_LARGEST = 2**31 - 2**20  # bytes of weights in `model.onnx`, a message of protobuf; more stand in `model.onnx_data`
 # How long a thread without work waits in a loop before it sleeps. ONNX Runtime's default, about a millisecond, takes
 # cores from the rest of a busy machine.
 _SPIN = ("session.intra_op.spin_duration_us", "20")
@@ -34,20 +36,22 @@ def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, 
         import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
     from keras_bert.runtimes.export import WithWeightsAsInputs
+    from onnxscript import ir
+
     from keras_bert.runtimes.onnx_fusion import fuse
 
     open_model = WithWeightsAsInputs(packed)
     signature = open_model.signature()
     open_model.export(str(path), format="onnx", input_signature=signature, verbose=False, opset_version=_OPSET)
-    model = fuse(onnx.load(path), {name: np.asarray(each.value) for name, each in open_model.unseen.weights.items()})
-    _name_axes_and_outputs(model)
+    graph = onnx.load(path)
+    _name_axes_and_outputs(graph)
+    model = fuse(graph, {name: np.asarray(each.value) for name, each in open_model.unseen.weights.items()})
     if float16:
-        model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
-            model, keep_io_types=True
-        )
+        model = _to_float16(model)
     if int8:
-        return _quantize(model, path)
-    onnx.save(model, path)
+        return _quantize(ir.to_proto(model), path)
+    is_large = sum(each.const_value.nbytes for each in model.graph.initializers.values()) > _LARGEST
+    ir.save(model, path, external_data=f"{path.name}_data" if is_large else None)
 
 
 @functools.cache
@@ -103,6 +107,16 @@ def _name_axes_and_outputs(model: onnx.ModelProto) -> None:
             copy.CopyFrom(outputs[name])
             copy.name = alias
             model.graph.output.append(copy)
+
+
+def _to_float16(model: ir.Model) -> ir.Model:
+    """Makes weights and operators float16; inputs and outputs keep their types."""
+    from onnxscript import ir
+
+    float16 = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes")
+    ir.passes.common.ShapeInferencePass()(model)  # ONNX's own stops at 2 GB
+    proto = float16.convert_float_to_float16(ir.to_proto(model), keep_io_types=True, disable_shape_infer=True)
+    return ir.from_proto(proto)
 
 
 def _quantize(model: onnx.ModelProto, path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import onnx
+    from onnxscript import ir
 
 _MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 _INT32 = 6  # onnx.TensorProto.INT32
@@ -117,7 +118,7 @@ _RULES = [
 ]
 
 
-def fuse(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+def fuse(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> ir.Model:
     """Fuses a graph after its inputs in `weights` have become constants."""
     from onnxscript import ir, optimizer, rewriter
 
@@ -130,4 +131,4 @@ def fuse(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> onnx.Mode
     rules = [rewriter.pattern.RewriteRule(*each) for each in _RULES]
     fused = rewriter.rewrite(whole, rewriter.pattern.RewriteRuleSet(rules, commute=True))
     fused.opset_imports.setdefault(_MICROSOFT, 1)
-    return ir.to_proto(fused)
+    return fused

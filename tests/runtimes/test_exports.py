@@ -24,7 +24,7 @@ from keras_bert import (
     BertSentenceEncoder,
     BertTokenClassifier,
 )
-from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
+from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino, load
 from keras_bert.runtimes.comparison import check_differences, compare, sample
 from keras_bert.runtimes.export import HeadModel, PackedModel, write
 from keras_bert.tasks import BertSparseEncoder
@@ -372,6 +372,26 @@ def test_low_precision_is_small_and_near(form, precision, share, tmp_path):
         weights = onnx.load(tmp_path / "low" / "onnx" / "model.onnx").graph.initializer
         arrays = [onnx.numpy_helper.to_array(each) for each in weights]
         assert 60 < max(np.abs(each.astype(int)).max() for each in arrays if each.dtype == np.int8) <= 64
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_weights_beyond_a_message_of_protobuf_stand_in_a_file_beside(precision, tmp_path, monkeypatch):
+    """Protobuf's limit is 2 GB."""
+    model = vectors()
+    export_onnx(model, tmp_path / "whole", precision)
+    monkeypatch.setattr("keras_bert.runtimes.onnx._LARGEST", 1_000)
+    export_onnx(model, tmp_path / "out", precision)
+    (tmp_path / "out").rename(tmp_path / "moved")
+    whole, beside = (sizes_of(tmp_path / name / "onnx") for name in ("whole", "moved"))
+    assert list(whole) == ["model.onnx"]
+    assert set(beside) == {"model.onnx", "model.onnx_data"}
+    assert beside["model.onnx_data"] > whole["model.onnx"] / 2 > beside["model.onnx"]
+    values = (load(tmp_path / name).encode(small.TEXTS) for name in ("whole", "moved"))
+    np.testing.assert_array_equal(*values)
+
+
+def sizes_of(directory):
+    return {path.name: path.stat().st_size for path in directory.iterdir()}
 
 
 def test_an_export_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
