@@ -35,9 +35,9 @@ def convert(packed: PackedModel | HeadModel, path: Path, float16: bool = False, 
     if float16 or int8:
         import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
-    from keras_bert.runtimes.export import WithWeightsAsInputs
     from onnxscript import ir
 
+    from keras_bert.runtimes.export import WithWeightsAsInputs
     from keras_bert.runtimes.onnx_fusion import fuse
 
     open_model = WithWeightsAsInputs(packed)
