@@ -17,13 +17,17 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.row_translator import table_of
 from keras_bert.head_table import HEADS
-from keras_bert.task_table import OF_HEAD, TASKS
+from keras_bert.task_table import OF_HEAD, TASKS, Task
 
 FILE = "README.md"
 _MARK = "<!-- keras_bert wrote this card, and replaces it unless you edit it: {digest} -->\n"
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
 _LICENCE = re.compile(r"^license: *['\"]?([\w.+-]+)", re.MULTILINE)
 _MOST_LABELS = 100
+_ADVICE = """\
+Before you share it, say what it is for, what its limits are, what it was trained on, and its licence.
+
+"""
 
 
 @dataclass(frozen=True)
@@ -53,25 +57,43 @@ def write(
     if path.exists() and not _is_unedited(path):
         return
     training = training or Training()
-    known = {each.model: each for each in TASKS}
     head = next((name for name in HEADS if name in heads and name in OF_HEAD), "")
-    of_class = known.get(task or "") or OF_HEAD.get(head)
-    name = of_class.model if of_class else "BertEncoder"
-    lacks_pooler = bool(table_of(config).pooler) and not heads and not config.pooler
-    architecture = hugging_face.model_values(config, set(heads))["architectures"][0] if heads else "AutoModel"
-    reader = library or architecture
+    row = next((each for each in TASKS if each.model == task), None) or OF_HEAD.get(head)
+    name = row.model if row else "BertEncoder"
+    base = str(training.base)
     entries = {
         "license": licence,
-        "base_model": str(training.base).removeprefix("hf://") if str(training.base).startswith("hf://") else None,
+        "base_model": base.removeprefix("hf://") if base.startswith("hf://") else None,
         "library_name": "sentence-transformers" if library else "keras_bert" if note else "transformers",
-        "pipeline_tag": of_class.pipeline if of_class else "feature-extraction",
+        "pipeline_tag": row.pipeline if row else "feature-extraction",
         "tags": ["keras_bert", config.family],
     }
-    text = "---\n" + "".join(f"{key}:{_yaml(value)}\n" for key, value in entries.items() if value) + "---\n\n"
+    labels = labels if labels and any(HEADS[each].has_labels for each in heads) else ()
+    parts = [
+        "---\n" + "".join(f"{key}:{_yaml(value)}\n" for key, value in entries.items() if value) + "---\n",
+        f"# A {name} ({config.family})\n",
+        _facts(name, config, heads, labels),
+        f"Read it with `keras_bert`:\n\n    from keras_bert import {name}",
+        f'    model = {name}.from_preset("this directory")',
+        _call(row, reads_pairs),
+        _other_reader(config, heads, library),
+    ]
+    parts += [note] * bool(note)
+    if training.measures:
+        rows = [[name, f"{value:.4f}"] for name, value in training.measures.items()]
+        parts.append(f"## Measures\n\n{table(['measure', 'value'], rows)}\n")
+    if training.settings:
+        parts.append(f"## Training\n\n{table(['setting', 'value'], [*training.settings.items()])}\n")
+    parts.append(_ADVICE)
+    text = "\n".join(parts)
+    files.write_texts(directory, {FILE: text + _MARK.format(digest=_digest(text))})
+
+
+def _facts(name: str, config: BertConfig, heads: Collection[str], labels: Sequence[str]) -> str:
     facts = {
         "class": name,
         "head": ", ".join(each.purpose for key, each in HEADS.items() if key in heads) or "none",
-        "labels": _some(labels or ()) if any(HEADS[each].has_labels for each in heads) else "",
+        "labels": _some(labels),
         "family": config.family,
         "layers": config.num_layers,
         "hidden size": config.hidden_size,
@@ -80,37 +102,28 @@ def write(
         "vocabulary": f"{config.vocab_size:,} tokens",
         "longest sequence": f"{config.max_positions} tokens",
     }
-    call = f"    model.{of_class.call}\n" if of_class else ""
-    if reads_pairs:
-        call = call.replace('"a text"', '"a text", "another"')
-    load = reader if library else f"{reader}.from_pretrained"
+    return table(["", ""], [[key, value] for key, value in facts.items() if value]) + "\n"
+
+
+def _call(row: Task | None, reads_pairs: bool) -> str:
+    call = f"    model.{row.call}\n" if row else ""
+    return call.replace('"a text"', '"a text", "another"') if reads_pairs else call
+
+
+def _other_reader(config: BertConfig, heads: Collection[str], library: str | None) -> str:
+    """Says how to read the model with PyTorch."""
+    title = "sentence-transformers" if library else "transformers"
+    architecture = hugging_face.model_values(config, heads)["architectures"][0] if heads else "AutoModel"
+    reader = library or architecture
+    load = library or f"{architecture}.from_pretrained"
+    lacks_pooler = bool(table_of(config).pooler) and not heads and not config.pooler
     options = ", add_pooling_layer=False" * lacks_pooler
-    text += f"""\
-# A {name} ({config.family})
+    return f"""\
+or with `{title}` (PyTorch):
 
-{table(["", ""], [[key, value] for key, value in facts.items() if value])}
-
-Read it with `keras_bert`:
-
-    from keras_bert import {name}
-    model = {name}.from_preset("this directory")
-{call}
-or with `{"sentence-transformers" if library else "transformers"}` (PyTorch):
-
-    from {"sentence_transformers" if library else "transformers"} import {reader}
+    from {title.replace("-", "_")} import {reader}
     model = {load}("this directory"{options})
 """
-    if note:
-        text += f"\n{note}"
-    if training.measures:
-        rows = [[name, f"{value:.4f}"] for name, value in training.measures.items()]
-        text += f"\n## Measures\n\n{table(['measure', 'value'], rows)}\n"
-    if training.settings:
-        text += f"\n## Training\n\n{table(['setting', 'value'], [*training.settings.items()])}\n"
-    text += (
-        "\nBefore you share it, say what it is for, what its limits are, what it was trained on, and its licence.\n\n"
-    )
-    files.write_texts(directory, {FILE: text + _MARK.format(digest=_digest(text))})
 
 
 def licence_of(directory: Path) -> str | None:

@@ -64,6 +64,6 @@ ALBERT = Family(
     },
     sentencepiece={
         "albert": _PIECES._replace(splits_commas=True),
-        "albert-transformers": _PIECES._replace(model=None, as_transformers=True),
+        "albert-transformers": _PIECES._replace(model=None, as_transformers=True, is_alone=True),
     },
 )

@@ -26,7 +26,9 @@ UNK_AND_PAD = {"unk_token": "<unk>", "pad_token": "<pad>"}
 _TOKENS = {**UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
 _USE = ("sentencepiece.bpe.model", "XLMRobertaTokenizer", ("input_ids", "attention_mask"), _TOKENS, 2, 0)
 # fairseq's dictionary begins with four tokens of its own, in place of the model's first three, <unk>, <s> and </s>.
-_XLM_PIECES = SentencePieceFamily(*_USE, first=("<s>", "<pad>", "</s>", "<unk>"), skipped=3, last=("<mask>",))
+_XLM_PIECES = SentencePieceFamily(
+    *_USE, first=("<s>", "<pad>", "</s>", "<unk>"), skipped=3, last=("<mask>",), is_alone=True
+)
 # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
 _CAMEMBERT_PIECES = _XLM_PIECES._replace(
     transformers_class="CamembertTokenizer",

@@ -109,6 +109,7 @@ class SentencePieceFamily(NamedTuple):
     # each user-defined symbol of the model, such as `-`.
     as_transformers: bool = False
     packing: str = "special"  # one of `choices.PACKINGS`
+    is_alone: bool = False  # whether its `tokenizer.json` is read without a model, and known by its special tokens
     pads_punctuation: bool = False  # whether to put spaces around ASCII's punctuation; then tokens may span words
 
 

@@ -493,15 +493,17 @@ def _find_family(path: Path, vocabulary: Sequence[str], is_static: bool) -> str:
         raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
     if is_static:
         return "unigram"
-    for family in ("albert-transformers", "xlm-roberta", "camembert"):
-        usage = FAMILIES[family]
+    described = []
+    for family, usage in FAMILIES.items():
         ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
-        if ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(usage.special_tokens.values()):
+        special = usage.special_tokens.values()
+        if usage.is_alone and ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(special):
             return family
+        if usage.is_alone:
+            at_ends = f"at its ends {', '.join([*usage.first, *usage.last])}" if usage.first else ", ".join(special)
+            described.append(f"{family} ({at_ends})")
     raise ValueError(
-        f"{path} is of no known family: its vocabulary has the special tokens of neither ALBERT "
-        "([CLS], [SEP], [MASK]) nor, at its ends, XLM-RoBERTa (<s>, <pad>, </s>, <unk>; <mask>) or CamemBERT "
-        "(<s>NOTUSED, <pad>, </s>NOTUSED, <unk>, <unk>NOTUSED; <mask>)"
+        f"{path} is of no known family: its vocabulary has not the special tokens of {' or '.join(described)}"
     )
 
 
