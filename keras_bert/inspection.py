@@ -29,7 +29,7 @@ from keras_bert.formats.tensorflow.bundle import open_variables
 from keras_bert.formats.tensorflow.messages import BFLOAT16, DTYPES
 from keras_bert.formats.tokenizers import byte_pairs, sentencepiece_model, unigram, wordpiece
 from keras_bert.formats.tokenizers.tokenizer_files import tokens_of
-from keras_bert.formats.weight_files import H5File, open_safetensors
+from keras_bert.formats.weight_files import H5File, SafetensorsFile
 from keras_bert.head_table import HEADS
 from keras_bert.runtime_table import RUNTIMES
 from keras_bert.search import database
@@ -433,7 +433,7 @@ def _versions(found: Inspection) -> None:
 
 def _run(found: Inspection) -> None:
     path = found.path / files.RUN / "state.safetensors"
-    with closing(open_safetensors(path)) as file:
+    with closing(SafetensorsFile(path)) as file:
         notes = files.parse_json(file.metadata.get("notes", "{}"))
     files.check_json(notes, {"epoch": int, "step": int, "measures": ({str: float}, None)}, path)
     if notes.get("measures") is not None and (found.path / hugging_face.WEIGHTS).is_file():
@@ -556,7 +556,7 @@ def _h5(found: Inspection) -> None:
 
 
 def _safetensors(found: Inspection) -> None:
-    with closing(open_safetensors(found.path)) as file:
+    with closing(SafetensorsFile(found.path)) as file:
         found.facts |= {"arrays": _some(file.names), "written for": file.metadata.get("format", "no library")}
 
 

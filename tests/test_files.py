@@ -13,7 +13,7 @@ from keras_bert.data.table_formats import open_parquet
 from keras_bert.engines.runtime import opening
 from keras_bert.formats.tensorflow import saved_model
 from keras_bert.formats.tensorflow.bundle import TensorFlowFile, write_tensorflow
-from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, read_checked
+from keras_bert.formats.weight_files import H5File, SafetensorsFile, TorchFile, read_checked
 from keras_bert.text import SentencePieceTokenizer
 
 from .support.messages import error_names
@@ -54,7 +54,7 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\ns
 READERS = [
     ("tokenizer.json", files.read_json),
     ("vocab.txt", files.read_text),
-    ("model.safetensors", open_safetensors),
+    ("model.safetensors", SafetensorsFile),
     ("pytorch_model.bin", TorchFile),
     ("model.weights.h5", H5File),
     ("bert_model.ckpt.index", TensorFlowFile),

@@ -19,7 +19,7 @@ from keras_bert.formats.libraries import static
 from keras_bert.formats.row_translator import TABLES, FamilyTable, table_of
 from keras_bert.formats.tensorflow import old_transformers
 from keras_bert.formats.tensorflow.bundle import by_version, is_saved_model, open_variables
-from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
+from keras_bert.formats.weight_files import H5File, SafetensorsFile, TorchFile, write_safetensors
 from keras_bert.head_table import HEADS
 from keras_bert.presets import PresetFiles
 
@@ -32,7 +32,7 @@ COLBERT = "HF_ColBERT"  # the architecture of models of Stanford's ColBERT
 _INDEX = ".index.json"
 # In order of preference. What can only be read with torch comes last.
 _OPENERS = {
-    WEIGHTS: open_safetensors,
+    WEIGHTS: SafetensorsFile,
     "tf_model.h5": H5File,
     "saved_model/*": open_variables,
     "pytorch_model.bin": TorchFile,

@@ -33,11 +33,18 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_d
 class SafetensorsFile:
     """An open safetensors file. Names and shapes are read when it is opened, values on demand."""
 
-    def __init__(self, path: Path, file: safe_open) -> None:
+    def __init__(self, path: Path) -> None:
+        files.check_file(path)
         self.path = path
         self.size = path.stat().st_size
-        self._file = file
-        self.names = set(file.keys())
+        _check_header(path)
+        try:
+            self._file = safe_open(path, framework="numpy").__enter__()
+        except (SafetensorError, MemoryError) as error:
+            raise ValueError(
+                f"{path} ({self.size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
+            ) from None
+        self.names = set(self._file.keys())
         self._bytes = path.open("rb", buffering=0)
         header_size = int.from_bytes(self._bytes.read(8), "little")
         self._header = json.loads(self._bytes.read(header_size))  # checked by `safe_open`
@@ -76,19 +83,6 @@ class SafetensorsFile:
     def close(self) -> None:
         self._file.__exit__(None, None, None)
         self._bytes.close()
-
-
-def open_safetensors(path: Path) -> SafetensorsFile:
-    """Opens a safetensors file for reading. Raises ValueError if it is truncated or has another format."""
-    files.check_file(path)
-    _check_header(path)
-    try:
-        file = safe_open(path, framework="numpy")
-    except (SafetensorError, MemoryError) as error:
-        raise ValueError(
-            f"{path} ({path.stat().st_size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
-        ) from None
-    return SafetensorsFile(path, file.__enter__())
 
 
 def _check_header(path: Path) -> None:

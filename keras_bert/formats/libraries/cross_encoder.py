@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.libraries import modules
-from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS
-from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
+from keras_bert.formats.libraries.modules import MODULES, PROMPTS
 from keras_bert.presets import PresetFiles
 
 _KEY = "sbert_ce_default_activation_function"
@@ -32,8 +31,6 @@ _SPELLINGS = {
 _SHAPES = {
     CONFIG: {_KEY: (str, None), _SECTION: ({"activation_fn": (str, None)}, None)},
     PROMPTS: {"activation_fn": (str, None), "model_type": (str, None)},
-    LENGTH: {"max_seq_length": (int, None)},
-    TOKENIZER: {"model_max_length": (float, None)},
 }
 
 
@@ -48,7 +45,7 @@ class Settings(NamedTuple):
 def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
     directory = preset.directory
-    config, settings, transformer, tokenizer = (preset.json_if_there(*each) for each in _SHAPES.items())
+    config, settings = (preset.json_if_there(*each) for each in _SHAPES.items())
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
         _check_modules(preset)
@@ -62,8 +59,7 @@ def read(preset: PresetFiles) -> Settings:
     if name not in _SPELLINGS:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
     is_declared = is_newest or any(name for _, name in declared)
-    max_length = modules.find_max_length(directory, transformer, tokenizer)
-    return Settings(is_declared, _SPELLINGS[name], max_length)
+    return Settings(is_declared, _SPELLINGS[name], modules.find_max_length(preset, directory))
 
 
 def entries(activation: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
 from keras_bert.formats.families.row import QKV, Dialect, Storage, without_equal_sizes
@@ -178,9 +178,7 @@ def embedder_settings(preset: PresetFiles) -> dict[str, Any]:
     path, values = preset.directory / TASK, task["config"]
     files.check_json(values, shape, path)
     pooling, normalize, texts = values["pooling_mode"], values["normalize"], values.get("preprocessor")
-    if pooling not in POOLINGS:
-        known = ", ".join(POOLINGS)
-        raise ValueError(f"{path}: pooling_mode is {pooling!r}; supported are {known}")
+    check_choice(f"{path}: pooling_mode", pooling, POOLINGS)
     length = {"max_length": texts["config"]["sequence_length"]} if texts else {}
     return {"pooling": pooling, "normalize": normalize, "similarity": "cosine" if normalize else "dot", **length}
 

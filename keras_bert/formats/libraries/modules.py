@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import check_choice
 from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
-from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
+from keras_bert.formats.weight_files import SafetensorsFile, TorchFile, write_safetensors
 from keras_bert.presets import PresetFiles
 
 MODULES = "modules.json"
@@ -25,7 +26,7 @@ ROUTER = "router_config.json"
 LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 CONFIG = "config.json"
-WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
+WEIGHTS = {"model.safetensors": SafetensorsFile, "pytorch_model.bin": TorchFile}
 FIRST = (["Transformer", "Pooling"], ["StaticEmbedding"])  # of a sentence encoder
 
 # Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
@@ -197,8 +198,7 @@ def read_dense(preset: PresetFiles, folder: Path, fixed: Mapping[str, object]) -
     path = folder / CONFIG
     values = read_options(preset, path, _DENSE_SHAPE, {*_DENSE_SHAPE, *_PLACES}, fixed)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
+    check_choice(f"{path}: activation_function", activation, _ACTIVATIONS)
     use_bias = "bias" in weights_of_dense(preset, folder)  # raises, before a layer of this size is made
     return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
@@ -229,14 +229,13 @@ def read_transformer(preset: PresetFiles, more: Mapping[str, files.JsonShape] = 
     shape = {"max_seq_length": (int, None), "modality_config": (dict, None), **more}
     fixed = {name: value for name, value in _FIXED_TRANSFORMER.items() if name not in more}
     values = read_options(preset, path, shape, _KNOWN_LENGTHS, fixed)
-    tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
     check_fixed_values(values.get("modality_config") or {}, _FIXED_MODALITIES, path)
-    if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
+    if values.get("do_lower_case") and not preset.json_if_there(TOKENIZER).get("do_lower_case"):
         raise ValueError(
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
             f"true in {TOKENIZER}"
         )
-    return find_max_length(path, values, tokenizer)
+    return find_max_length(preset, path, values)
 
 
 def transformer_file(preset: PresetFiles) -> Path:
@@ -262,15 +261,15 @@ def check_other_kind(preset: PresetFiles, task: str, output: str, fixed: Mapping
         )
 
 
-def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
+def find_max_length(preset: PresetFiles, source: Path, transformer: Mapping[str, Any] | None = None) -> int | None:
     """Finds the maximum length in tokens, the Transformer's or the tokenizer's; None: no limit."""
-    lengths = {
-        "max_seq_length": transformer.get("max_seq_length"),
-        "model_max_length": tokenizer.get("model_max_length"),
-    }
-    key, length = next(((key, each) for key, each in lengths.items() if each is not None), ("", None))
-    if length is None:
-        return None
-    if not length >= _MIN_LENGTH:
-        raise ValueError(f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_MIN_LENGTH}")
-    return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
+    length_file = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)}) if transformer is None else transformer
+    tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
+    for key, values in (("max_seq_length", length_file), ("model_max_length", tokenizer)):
+        if (length := values.get(key)) is not None:
+            if not length >= _MIN_LENGTH:
+                raise ValueError(
+                    f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_MIN_LENGTH}"
+                )
+            return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
+    return None

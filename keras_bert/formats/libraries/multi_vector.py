@@ -116,17 +116,13 @@ def _read_modules(preset: PresetFiles) -> Settings:
     similarity = model.get("similarity_fn_name") or "maxsim"
     if is_pylate and similarity not in _SIMILARITIES:  # PyLate's name, or that of the model it began from
         similarity = "maxsim"
-    if similarity not in _SIMILARITIES:
-        raise ValueError(f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(_SIMILARITIES)}")
+    check_choice(f"{path}: similarity_fn_name", similarity, _SIMILARITIES)
     expansion = _expansion_of(model, transformer)
     document_length = transformer.get("document_length") or model.get("document_length") or max_length
     query_length = transformer.get("query_length") or model.get("query_length")
     if expansion is not None:
-        check_choice(
-            f"{modules.transformer_file(preset)}: the strategy of query_expansion",
-            expansion["strategy"],
-            ("fixed", "min"),
-        )
+        name = f"{modules.transformer_file(preset)}: the strategy of query_expansion"
+        check_choice(name, expansion["strategy"], ("fixed", "min"))
         length = expansion["length"]
         query_length = length if expansion["strategy"] == "fixed" else query_length and max(query_length, length)
         expansion = {"length": length, "attend": bool(expansion.get("attend")), "token": expansion.get("token")}

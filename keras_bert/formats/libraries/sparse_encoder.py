@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert import files
-from keras_bert.choices import SPARSE_POOLINGS
+from keras_bert.choices import SPARSE_POOLINGS, check_choice
 from keras_bert.formats.libraries import modules
 from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS, ROUTER, WEIGHTS, kind_of, read_options
 from keras_bert.formats.row_translator import check_fixed_values, warn_of_unknown
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, VOCABULARY
-from keras_bert.formats.tokenizers.tokenizer_json import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.presets import PresetFiles
 
@@ -59,10 +58,7 @@ class Settings(NamedTuple):
 
 def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
-    directory = preset.directory
-    length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
-    tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    max_length = modules.find_max_length(directory, length, tokenizer)
+    max_length = modules.find_max_length(preset, preset.directory)
     folders = _read_modules(preset)
     if folders is None:
         return Settings(False, max_length)
@@ -72,23 +68,17 @@ def read(preset: PresetFiles) -> Settings:
     path = files.find(preset.home / folders["SpladePooling"], "config.json")
     shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
     pooling_settings = read_options(preset, path, shape, KNOWN_POOLING)
-    options = {}
-    for field, key, known in (
-        ("pooling", "pooling_strategy", SPARSE_POOLINGS),
-        ("activation", "activation_function", ACTIVATIONS),
-    ):
-        options[field] = pooling_settings.get(key) or known[0]
-        if options[field] not in known:
-            raise ValueError(f"{path}: {key} is {options[field]!r}; supported are {' and '.join(known)}")
-    return Settings(True, max_length, **options, query_table="SparseStaticEmbedding" in folders)
+    pooling = pooling_settings.get("pooling_strategy") or "max"
+    activation = pooling_settings.get("activation_function") or "relu"
+    check_choice(f"{path}: pooling_strategy", pooling, SPARSE_POOLINGS)
+    check_choice(f"{path}: activation_function", activation, ACTIVATIONS)
+    return Settings(True, max_length, pooling, activation, query_table="SparseStaticEmbedding" in folders)
 
 
 def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
     """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token."""
     folder = preset.home / (_read_modules(preset) or {})["SparseStaticEmbedding"]
-    path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
-    if path is None:
-        raise ValueError(f"{folder} has no {' or '.join(WEIGHTS)} with the weights of queries; copy the file there")
+    path = next(folder / name for name in WEIGHTS if (folder / name).is_file())  # `_check_queries` was called
     with closing(WEIGHTS[path.name](path)) as file:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != {"weight": (vocabulary_size,)}:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from keras_bert.formats.checkpoint import WeightFile
-from keras_bert.formats.weight_files import open_safetensors
+from keras_bert.formats.weight_files import SafetensorsFile
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape
 
@@ -25,11 +26,8 @@ def config_of(preset: PresetFiles, is_static: bool) -> dict[str, Any] | None:
     path = preset.directory / _WEIGHTS
     if "vocab_size" in values or not (is_static or values.get("model_type") == "model2vec") or not path.is_file():
         return None
-    file = open_safetensors(path)
-    try:
+    with closing(SafetensorsFile(path)) as file:
         shapes = {name: file.shape(name) for name in file.names}
-    finally:
-        file.close()
     table = next((name for name in _TABLES if len(shapes.get(name, ())) == 2), None)
     if table is None:
         raise ValueError(f"{path} has no table of token vectors, {' or '.join(_TABLES)}; it has {sorted(shapes)}")

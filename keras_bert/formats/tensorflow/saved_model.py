@@ -2,28 +2,9 @@
 
 Those of transformers hold a `config.json`, with which `hugging_face.py` reads them.
 
-A SavedModel of TF Hub has no configuration, so `open_checkpoint` infers it:
-
-- The sizes come from the shapes of the weights, which have an axis for heads.
-- The activation follows from the operations in the encoder's functions, see `_ACTIVATIONS`. Other functions, such as a
-  preprocessor's, have operations of their own.
-- Dropout, the epsilon of layer normalization and the initializer range are Google's (0.1, 1e-12, 0.02).
-- The family is BERT: encoders with other positions or repeated layers are not recognized.
-
-This package's own exports have no axis for heads. Their configuration is in `assets.extra/config.json`.
-
-A classifier of Keras 2 on such an encoder is read with its Dense layer, see `graph_heads`:
-
-==========  =====  ====================================================================================
-Activation  Units  It becomes
-==========  =====  ====================================================================================
-softmax     2...   one label a text, or one a token
-none        2...   the same: the numbers are the logits
-sigmoid     2...   several labels a text
-sigmoid     1      one of two labels a text, with the logits 0 and x: the second one's probability is
-                   the sigmoid of x
-none        1      the same: x is the logit of the second label
-==========  =====  ====================================================================================
+A SavedModel of TF Hub has no configuration: sizes come from the shapes of the weights, which have an axis for heads,
+and the activation from the operations in the encoder's functions. The family is BERT, and other numbers are Google's.
+This package's own exports have no axis for heads, and their configuration is in `assets.extra/config.json`.
 """
 
 from __future__ import annotations
@@ -162,7 +143,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 
 # -- The classifier on the encoder of a Keras 2 model.
 
-# Activation -> Hugging Face's name of the problem.
+# Activation -> Hugging Face's name of the problem. One unit is the logit x of the second of two labels, as 0 and x.
 _PROBLEMS = {activation: name for name, each in PROBLEM_TYPES.items() for activation in each.activations}
 _TASKS = {name: OF_HEAD[name].model for name, head in HEADS.items() if head.has_labels}
 
