@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf import message
 
-# Message -> its fields, as `name:number:type`. `*` marks a repeated field, `{}` a map from names. Enumerations are
-# numbers here.
+from keras_bert.formats.protocol_buffers import make_classes
+
 _MESSAGES = {
     # tensorflow/core/protobuf/saved_model.proto, meta_graph.proto
     "SavedModel": "meta_graphs:2:MetaGraph*",
@@ -58,37 +58,12 @@ DTYPES = {
 STRING, BOOL, BFLOAT16 = 7, 10, 14
 
 
-@functools.cache
-def _make_classes() -> dict[str, Any]:
-    field_type = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="keras_bert/tensorflow.proto", package="keras_bert", syntax="proto3")
-    for owner, fields in _MESSAGES.items():
-        descriptor = file.message_type.add(name=owner)
-        for field in fields.split():
-            name, number, kind = field.split(":")
-            entry = descriptor.field.add(name=name, number=int(number), label=field_type.LABEL_OPTIONAL)
-            if kind.endswith(("*", "{}")):
-                entry.label = field_type.LABEL_REPEATED
-            value = kind.rstrip("*{}")
-            if kind.endswith("{}"):
-                pair = descriptor.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
-                pair.options.map_entry = True
-                pair.field.add(name="key", number=1, label=1, type=field_type.TYPE_STRING)
-                pair.field.add(name="value", number=2, label=1, type_name=f".keras_bert.{value}", type=11)
-                value = f"{owner}.{pair.name}"
-            if value[0].isupper():
-                entry.type, entry.type_name = field_type.TYPE_MESSAGE, f".keras_bert.{value}"
-            else:
-                entry.type = getattr(field_type, f"TYPE_{value.upper()}")
-    pool = descriptor_pool.DescriptorPool()  # not the default pool, where TensorFlow registers its messages
-    pool.AddSerializedFile(file.SerializeToString())
-    find = pool.FindMessageTypeByName
-    return {name: message_factory.GetMessageClass(find(f"keras_bert.{name}")) for name in _MESSAGES}
+_classes = functools.cache(lambda: make_classes("tensorflow", _MESSAGES))
 
 
 def parse(name: str, content: bytes) -> Any:
     """Parses a message of this name. Raises ValueError if it is damaged."""
     try:
-        return _make_classes()[name].FromString(content)
+        return _classes()[name].FromString(content)
     except message.DecodeError as error:
         raise ValueError(str(error)) from None

@@ -10,53 +10,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
+from google.protobuf import message
 
 from keras_bert import files
 from keras_bert.formats import families
+from keras_bert.formats.protocol_buffers import make_classes
 from keras_bert.formats.tokenizers.tokenizer_json import TOKENS
 
-# The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
-# is an integer here, because an enumeration, as in that file, would hide unknown numbers.
-_SCHEMA = """
-    name: "keras_bert/sentencepiece_model.proto"
-    message_type {
-      name: "SentencePiece"
-      field { name: "piece" number: 1 type: TYPE_STRING }
-      field { name: "score" number: 2 type: TYPE_FLOAT }
-      field { name: "type" number: 3 type: TYPE_INT32 default_value: "1" }
-    }
-    message_type {
-      name: "TrainerSpec"
-      field { name: "model_type" number: 3 type: TYPE_INT32 default_value: "1" }
-      field { name: "treat_whitespace_as_suffix" number: 24 type: TYPE_BOOL }
-      field { name: "byte_fallback" number: 35 type: TYPE_BOOL }
-    }
-    message_type {
-      name: "NormalizerSpec"
-      field { name: "name" number: 1 type: TYPE_STRING }
-      field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
-      field { name: "add_dummy_prefix" number: 3 type: TYPE_BOOL default_value: "true" }
-      field { name: "remove_extra_whitespaces" number: 4 type: TYPE_BOOL default_value: "true" }
-      field { name: "escape_whitespaces" number: 5 type: TYPE_BOOL default_value: "true" }
-    }
-    message_type {
-      name: "ModelProto"
-      field { name: "pieces" number: 1 type: TYPE_MESSAGE type_name: "SentencePiece" label: LABEL_REPEATED }
-      field { name: "trainer_spec" number: 2 type: TYPE_MESSAGE type_name: "TrainerSpec" }
-      field { name: "normalizer_spec" number: 3 type: TYPE_MESSAGE type_name: "NormalizerSpec" }
-    }
-"""
+# The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others.
+_MESSAGES = {
+    "SentencePiece": "piece:1:string score:2:float type:3:int32=1",
+    "TrainerSpec": "model_type:3:int32=1 treat_whitespace_as_suffix:24:bool byte_fallback:35:bool",
+    "NormalizerSpec": "name:1:string precompiled_charsmap:2:bytes add_dummy_prefix:3:bool=true "
+    "remove_extra_whitespaces:4:bool=true escape_whitespaces:5:bool=true",
+    "ModelProto": "pieces:1:SentencePiece* trainer_spec:2:TrainerSpec normalizer_spec:3:NormalizerSpec",
+}
 
 # SentencePiece.Type
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = _TYPES = range(1, 7)
 UNIGRAM, BPE, WORD, CHAR = range(1, 5)  # TrainerSpec.ModelType
-
-
-def _make_model_class() -> type[message.Message]:
-    pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
-    pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
 
 
 class Piece(Protocol):
@@ -75,7 +47,8 @@ class Model(Protocol):
     trainer_spec: Any
 
 
-ModelProto: Any = _make_model_class()
+# An enumeration would hide unknown numbers, and "proto3" refuse text that is not UTF-8.
+ModelProto: Any = make_classes("sentencepiece_model", _MESSAGES, "proto2")["ModelProto"]
 _LONGEST = 256  # bytes that a table of characters replaces, or puts in their place; NFKC has 33
 
 
