@@ -49,26 +49,14 @@ class WeightFile(Protocol):
 class Checkpoint:
     """An open checkpoint, from `formats.open_checkpoint`. It is a context manager, which closes the file.
 
-    Args:
-        format: the files' format: "hugging_face", "tf1", ...
-        config: the configuration. Its `pooler` is ignored: the weights determine whether there is a pooler.
-        file: the weights.
-        table: the format's names for the family.
-        spellings: name in the table -> name in the file, where they differ.
-        preferred: the heads to choose if several heads have the same names of weights.
-        extras: a regular expression for names of other arrays in files, such as the optimizer's state. The default
-            matches nothing.
-        copies: name of a weight -> name of the weight that it must equal, if the file has both. An example is a decoder
-            that is tied to the embeddings.
-
     Attributes:
-        format: as above.
-        config: as above, with `pooler` from the weights.
+        format: the files' format: "hugging_face", "tf1", ...
+        config: the configuration, with `pooler` from the weights.
         path: the file of the weights, or the index of several files.
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
         unexpected: names in the file that belong to no part.
-        extras: names in the file that match the argument.
+        extras: names in the file of arrays that are no weights, such as the optimizer's state.
         unused: names in `unexpected` that belong to an encoder, such as a layer beyond `config.num_layers`.
         entries: entries of Hugging Face's `config.json` about labels and task, if the weights' own file implies them.
         remarks: what else a user should know of the file, a line each.
@@ -77,12 +65,13 @@ class Checkpoint:
     def __init__(
         self,
         format: str,
-        config: BertConfig,
+        config: BertConfig,  # its `pooler` is ignored
         file: WeightFile,
         table: FamilyTable,
-        spellings: Mapping[str, str] | None = None,
-        preferred: frozenset[str] = frozenset(),
-        extras: str = "(?!)",
+        spellings: Mapping[str, str] | None = None,  # name in the table -> name in the file, where they differ
+        preferred: frozenset[str] = frozenset(),  # heads to choose if several have the same names of weights
+        extras: str = "(?!)",  # a regular expression of names; the default matches nothing
+        # Name of a weight -> that of the weight that it must equal, such as a decoder tied to the embeddings.
         copies: Mapping[str, str] | None = None,
     ) -> None:
         self.format = format

@@ -1,7 +1,7 @@
 """BERT, and ERNIE, which has BERT's layers under another name."""
 
 from keras_bert.formats.families import row
-from keras_bert.formats.families.row import Family, Row, Storage, size
+from keras_bert.formats.families.row import Family, Row, size
 from keras_bert.head_table import HEADS
 
 FIXED_VALUES = {
@@ -46,8 +46,6 @@ ROW = Row(
         "pooler_size_per_head",
         "task_type_vocab_size",  # needs use_task_id, which is not supported
     },
-    endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
-    storage=Storage(transposed=("kernel",)),
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",
         "embeddings/position": "embeddings.position_embeddings",

@@ -55,8 +55,6 @@ ROW = Row(
         "mlp_bias": False,
         "tie_word_embeddings": False,
     },
-    endings=bert.ROW.endings,
-    storage=bert.ROW.storage,
     embeddings={"embeddings/word": "embed_tokens"},
     block={
         "attention_norm": f"{_LAYER}.input_layernorm",

@@ -122,8 +122,6 @@ MODERNBERT = Family(
             "classifier_bias": False,
             "decoder_bias": True,
         },
-        endings=bert.ROW.endings,
-        storage=bert.ROW.storage,
         embeddings={"embeddings/word": "embeddings.tok_embeddings", "embeddings/norm": "embeddings.norm"},
         block={
             "attention_norm": f"{_LAYER}.attn_norm",

@@ -34,6 +34,9 @@ class Storage(NamedTuple):
     orders: Mapping[str, Callable[[BertConfig], list[int]]] = {}
 
 
+_OF_PYTORCH = {"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"}
+
+
 def _unchanged(value: T, *_: Check) -> T:
     return value
 
@@ -62,7 +65,7 @@ class Row(NamedTuple):
     classes: str  # prefix of the family's class names in the format's library: "Bert" of BertModel
     embeddings: Layers
     block: Layers
-    endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
+    endings: Mapping[str, str] = _OF_PYTORCH  # kind of a weight -> suffix to the name of the layer
     last: Mapping[str, str | list[str]] = {}  # between the last block and the pooler
     pooler: Mapping[str, str | list[str]] = {}  # empty if the family has no pooler
     heads: Mapping[str, Layers] = {}
@@ -81,7 +84,7 @@ class Row(NamedTuple):
     # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
     implied: Mapping[str, Callable[[BertConfig], object]] = {}
     without_effect: Collection[str] = ()  # keys of options that do not change what this package computes
-    storage: Storage = Storage()
+    storage: Storage = Storage(transposed=("kernel",))  # as PyTorch's
     prefix: str = ""  # begins the names of the encoder's weights in a file with heads
     dialect: Dialect = Dialect()
 

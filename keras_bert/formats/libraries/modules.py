@@ -129,17 +129,11 @@ def has_dense(preset: PresetFiles) -> bool:
 
 def write(
     directory: Path,
-    types: Sequence[str],
-    values: Mapping[str, object],
+    types: Sequence[str],  # the class of each module
+    values: Mapping[str, object],  # content of JSON, by the name of a file or, for its `config.json`, of a module
     dense: Sequence[tuple[Mapping[str, Any], Mapping[str, np.ndarray], Mapping[str, object]]] = (),
 ) -> list[str]:
-    """Writes `modules.json` and what its modules need. Returns the names of the files.
-
-    Args:
-        types: the class of each module.
-        values: the content of JSON files, by the name of a file, or by the kind of a module for its `config.json`.
-        dense: for each Dense, its settings, weights and further options.
-    """
+    """Writes `modules.json` and what its modules need; of a Dense, settings, weights, more options. Returns names."""
     kinds = [kind_of(each) for each in types]
     paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     for path in paths[1:]:

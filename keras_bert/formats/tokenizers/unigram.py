@@ -17,31 +17,9 @@ from keras_bert import files
 from keras_bert.formats.families.row import SentencePieceFamily
 from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.row_translator import check_fixed_values
+from keras_bert.formats.tokenizers import sentencepiece_model as spm
 from keras_bert.formats.tokenizers import tokenizer_json
-from keras_bert.formats.tokenizers.sentencepiece_model import (
-    BPE,
-    BYTE,
-    CHAR,
-    CONTROL,
-    FAMILIES,
-    NO_NUL,
-    NORMAL,
-    ODD_SPACES,
-    SPACE,
-    UNIGRAM,
-    UNKNOWN,
-    UNUSED,
-    USER_DEFINED,
-    WORD,
-    Model,
-    combining_class,
-    ends_in_comma,
-    read_model,
-    read_pieces,
-    special_tokens_of,
-    tokens_in_no_text,
-    unigram_model,
-)
+from keras_bert.formats.tokenizers.sentencepiece_model import FAMILIES, SPACE, Model
 from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, ANY_CLASS, CONFIG, STEPS, TOKENS, TYPES
 
@@ -108,7 +86,7 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
             arguments = _obey_beside(json_path, content, arguments)
 
     def read_vocabulary() -> list[str]:
-        return read_pieces(arguments["model_file"], arguments["family"])[-1]
+        return spm.read_pieces(arguments["model_file"], arguments["family"])[-1]
 
     special, _ = preset_files.more_special_tokens({**arguments, **usage.special_tokens}, read_vocabulary)
     return {**arguments, "more_special_tokens": special} if special else arguments
@@ -118,8 +96,8 @@ def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: boo
     """Writes the files of a `get_config()`; warns if no `tokenizer.json` can express it. Raises FileExistsError."""
     usage = FAMILIES[arguments["family"]]
     model, contents, as_any_class = base64.b64decode(arguments["model_file"]), {}, usage.as_any_class
-    proto = read_model(model)
-    special_tokens = special_tokens_of(proto.pieces, arguments["family"])
+    proto = spm.read_model(model)
+    special_tokens = spm.special_tokens_of(proto.pieces, arguments["family"])
     try:
         contents[ALL_IN_ONE] = files.to_json(json_of(arguments))
         as_any_class |= not _has_usual_options(proto)  # their other classes know no options
@@ -156,18 +134,18 @@ def json_of_model(
     """Makes a `tokenizer.json` with a serialized model's ids. Raises ValueError for an option that none can have."""
     # `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
     # `.`, as words, and knows few of SentencePiece's options.
-    usage, proto = FAMILIES[family], read_model(model)
-    tokens = special_tokens_of(proto.pieces, family)
+    usage, proto = FAMILIES[family], spm.read_model(model)
+    tokens = spm.special_tokens_of(proto.pieces, family)
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
-    most = max((each.score for each in proto.pieces if each.type == NORMAL), default=0.0)
+    most = max((each.score for each in proto.pieces if each.type == spm.NORMAL), default=0.0)
     for each in proto.pieces[usage.skipped :]:
-        is_symbol = each.type == USER_DEFINED and usage.transformers_class != "AlbertTokenizer"
+        is_symbol = each.type == spm.USER_DEFINED and usage.transformers_class != "AlbertTokenizer"
         # SentencePiece's own score of a symbol. ALBERT's are in no other piece, so any score is right.
         vocabulary.append((each.piece, len(each.piece.encode()) * most - 0.1 if is_symbol else each.score))
     vocabulary += [(name, 0.0) for name in usage.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
     if usage.splits_commas:  # avoids tokens that end in a digit and a comma
-        vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
+        vocabulary = [(token, score - 100 * spm.ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
     if usage.as_transformers:
         steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in _QUOTES]
@@ -179,7 +157,7 @@ def json_of_model(
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     pre_tokenizer = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
-    byte_fallback = any(each.type == BYTE for each in proto.pieces)
+    byte_fallback = any(each.type == spm.BYTE for each in proto.pieces)
     sub_model = {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary}
     if usage.pads_punctuation:
         signs = ({"type": "Replace", "pattern": {"String": sign}, "content": f" {sign} "} for sign in _SIGNS)
@@ -188,8 +166,8 @@ def json_of_model(
     elif not _has_usual_options(proto):
         _check_expressible(proto, usage)
         steps, pre_tokenizer = [*steps, *_spaces_of(proto)], None
-        if proto.trainer_spec.model_type != UNIGRAM:
-            merges = _merges_of(proto) if proto.trainer_spec.model_type == BPE else []
+        if proto.trainer_spec.model_type != spm.UNIGRAM:
+            merges = _merges_of(proto) if proto.trainer_spec.model_type == spm.BPE else []
             sub_model = {
                 "type": "BPE",
                 "unk_token": tokens["unk_token"],
@@ -197,12 +175,12 @@ def json_of_model(
                 "vocab": ids,
                 "merges": merges,
             }
-    symbols = {each.piece for each in proto.pieces if each.type == USER_DEFINED} if usage.as_transformers else set()
+    symbols = {each.piece for each in proto.pieces if each.type == spm.USER_DEFINED} if usage.as_transformers else set()
     ids = {token: index for index, token in enumerate(dict.fromkeys([*ids, *more_special_tokens]))}
     cls, sep = ((tokens[name], ids[tokens[name]]) for name in ("cls_token", "sep_token"))
     special = {*tokens.values(), *more_special_tokens} - symbols
     if not usage.special_tokens:
-        special |= tokens_in_no_text(proto.pieces, family)
+        special |= spm.tokens_in_no_text(proto.pieces, family)
     return {
         "version": "1.0",
         "truncation": None,
@@ -229,14 +207,14 @@ def _has_usual_options(proto: Model) -> bool:
     """Whether a model has the default options, and no piece that spans words: then words can be split first."""
     spec, trainer = proto.normalizer_spec, proto.trainer_spec
     return (
-        trainer.model_type == UNIGRAM
+        trainer.model_type == spm.UNIGRAM
         and bool(spec.precompiled_charsmap)
         and spec.name in _SPACE_RULES
         and spec.add_dummy_prefix
         and spec.remove_extra_whitespaces
         and spec.escape_whitespaces
         and not trainer.treat_whitespace_as_suffix
-        and not any(SPACE in each.piece[1:] for each in proto.pieces if each.type == NORMAL)
+        and not any(SPACE in each.piece[1:] for each in proto.pieces if each.type == spm.NORMAL)
     )
 
 
@@ -244,12 +222,12 @@ def _check_expressible(proto: Model, usage: SentencePieceFamily) -> None:
     """Raises ValueError for options that no `tokenizer.json` can express."""
     kind, types = proto.trainer_spec.model_type, {each.type for each in proto.pieces}
     problems = {
-        "the type word, which makes one token of several unknown words": kind == WORD,
-        f"the unknown type {kind}": kind not in (UNIGRAM, BPE, WORD, CHAR),
+        "the type word, which makes one token of several unknown words": kind == spm.WORD,
+        f"the unknown type {kind}": kind not in (spm.UNIGRAM, spm.BPE, spm.WORD, spm.CHAR),
         "spaces that are not escaped": not proto.normalizer_spec.escape_whitespaces,
-        "pieces that are unused": UNUSED in types,
-        "user-defined symbols, and does not split texts by Unigram": USER_DEFINED in types and kind != UNIGRAM,
-        "tokens with commas to split, and does not split texts by Unigram": usage.splits_commas and kind != UNIGRAM,
+        "pieces that are unused": spm.UNUSED in types,
+        "user-defined symbols, and does not split texts by Unigram": spm.USER_DEFINED in types and kind != spm.UNIGRAM,
+        "tokens with commas to split, and does not split texts by Unigram": usage.splits_commas and kind != spm.UNIGRAM,
     }
     for problem, is_there in problems.items():
         if is_there:
@@ -273,7 +251,7 @@ def _spaces_of(proto: Model) -> list[dict[str, Any]]:
 
 def _merges_of(proto: Model) -> list[list[str]]:
     """Lists a byte-pair model's merges, first to last: each way to split a piece in two. Raises ValueError on ties."""
-    scores = {each.piece: each.score for each in proto.pieces if each.type == NORMAL}
+    scores = {each.piece: each.score for each in proto.pieces if each.type == spm.NORMAL}
     merged = sorted((token for token in scores if len(token) > 1), key=scores.__getitem__, reverse=True)
     if len({scores[token] for token in merged}) < len(merged):
         raise ValueError(f"the SentencePiece model has merges of equal scores: no {ALL_IN_ONE} gives the same ids")
@@ -291,22 +269,25 @@ def json_for_texts(
 ) -> tuple[dict[str, Any], list[str], dict[str, str], list[str]]:
     """Makes a `tokenizer.json`, from what `read_files` returns, that finds no tokens by their names in texts."""
     # With `special_tokens_in_text`, it finds the special ones. Returns it, the vocabulary, the special tokens by their
-    # names, and the other tokens that no text has. Raises as `read_pieces` and `json_of_model`.
+    # names, and the other tokens that no text has. Raises as `spm.read_pieces` and `json_of_model`.
     family = arguments["family"]
     usage, more = FAMILIES[family], arguments.get("more_special_tokens", ())
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
-    model, pieces, vocabulary = read_pieces(arguments["model_file"], family)
-    special_tokens = special_tokens_of(pieces, family)
+    model, pieces, vocabulary = spm.read_pieces(arguments["model_file"], family)
+    special_tokens = spm.special_tokens_of(pieces, family)
     content = json_of_model(model, family, **settings, more_special_tokens=more)
-    steps = [{"type": "Replace", "pattern": {"String": "\0"}, "content": NO_NUL}, *content["normalizer"]["normalizers"]]
+    steps = [
+        {"type": "Replace", "pattern": {"String": "\0"}, "content": spm.NO_NUL},
+        *content["normalizer"]["normalizers"],
+    ]
     if settings["strip_accents"] and not usage.as_transformers:  # what transformers leaves out of ALBERT's preparation
-        steps.insert(0, _replace(rf"[{ODD_SPACES}\x{{85}}]", " "))
-        marks = _replace(combining_class(), "")
+        steps.insert(0, _replace(rf"[{spm.ODD_SPACES}\x{{85}}]", " "))
+        marks = _replace(spm.combining_class(), "")
         steps = [marks if step["type"] == "StripAccents" else step for step in steps]
     content["normalizer"] = {"type": "Sequence", "normalizers": steps}
     if content["model"]["type"] == "Unigram":  # merges make none of these tokens
         # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
-        of_texts = {each.piece for each in pieces if each.type in (NORMAL, USER_DEFINED, BYTE)}
+        of_texts = {each.piece for each in pieces if each.type in (spm.NORMAL, spm.USER_DEFINED, spm.BYTE)}
         special = {*special_tokens.values()}
         of_texts = of_texts | special if special_tokens_in_text else of_texts - special
         names = {token: token if token in of_texts else f" {token}" for token, _ in content["model"]["vocab"]}
@@ -316,14 +297,14 @@ def json_for_texts(
         steps = tokenizer_json.pre_tokenizers_of(content)
         is_other = not usage.as_transformers
         steps = [spaces if is_other and step["type"] == "WhitespaceSplit" else step for step in steps]
-        if any(each.type == BYTE for each in pieces):  # a text may spell the name of a byte's token
+        if any(each.type == spm.BYTE for each in pieces):  # a text may spell the name of a byte's token
             pattern = {"Regex": "<(?=0x[0-9A-F]{2}>)"}
             steps += [{"type": "Split", "pattern": pattern, "behavior": "MergedWithPrevious", "invert": False}]
         content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
     # The others have no name to be found by, but an id.
     named = {*vocabulary} if not special_tokens_in_text else ()
     added = [each for each in content["added_tokens"] if not each["special"] or each["content"] not in named]
-    in_no_text = tokens_in_no_text(pieces, family)
+    in_no_text = spm.tokens_in_no_text(pieces, family)
     vocabulary += [token for token in dict.fromkeys(more) if token not in vocabulary]
     others = [*more, *(token for token in vocabulary if token in in_no_text)]
     return {**content, "added_tokens": added}, vocabulary, special_tokens, others
@@ -394,9 +375,9 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
     # Only transformers replaces quotes, for ALBERT.
     if usage.transformers_class == "AlbertTokenizer" and any({"String": quote} in patterns for quote in _QUOTES):
         return arguments_of_file(path, content)
-    model, _, vocabulary = read_pieces(arguments["model_file"], family)
+    model, _, vocabulary = spm.read_pieces(arguments["model_file"], family)
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
-    is_usual = _has_usual_options(read_model(model))
+    is_usual = _has_usual_options(spm.read_model(model))
     expected = _pick_compared(json_of_model(model, family, **settings))
     actual = _pick_compared(_without_markers(content, {*vocabulary}))
     for each in (actual, expected):
@@ -511,14 +492,14 @@ def _rebuild_model(content: dict[str, Any], family: str, charsmap: bytes) -> byt
     usage, vocabulary = FAMILIES[family], content["model"]["vocab"]
     added = [token["content"] for token in content["added_tokens"]]
     unknown = usage.special_tokens.get("unk_token") or vocabulary[content["model"]["unk_id"]][0]
-    types = dict.fromkeys(added, USER_DEFINED if usage.as_transformers else NORMAL)
-    types |= dict.fromkeys(usage.special_tokens.values() or added, CONTROL) | {unknown: UNKNOWN}
+    types = dict.fromkeys(added, spm.USER_DEFINED if usage.as_transformers else spm.NORMAL)
+    types |= dict.fromkeys(usage.special_tokens.values() or added, spm.CONTROL) | {unknown: spm.UNKNOWN}
     if content["model"].get("byte_fallback"):
-        types |= {token: BYTE for token, _ in vocabulary if re.fullmatch("<0x[0-9A-F]{2}>", token)}
+        types |= {token: spm.BYTE for token, _ in vocabulary if re.fullmatch("<0x[0-9A-F]{2}>", token)}
     model_vocabulary = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
-    pieces = [(token, score, types.get(token, NORMAL)) for token, score in model_vocabulary]
-    skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: usage.skipped]
-    return unigram_model([*skipped, *pieces], charsmap)
+    pieces = [(token, score, types.get(token, spm.NORMAL)) for token, score in model_vocabulary]
+    skipped = [(unknown, 0.0, spm.UNKNOWN), ("<s>", 0.0, spm.CONTROL), ("</s>", 0.0, spm.CONTROL)][: usage.skipped]
+    return spm.unigram_model([*skipped, *pieces], charsmap)
 
 
 def _pick_compared(content: dict[str, Any]) -> dict[str, Any]:
