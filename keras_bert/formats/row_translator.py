@@ -116,7 +116,7 @@ class FamilyTable(Row):
             if value_at(values, key) not in supported:
                 raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {supported[0]!r} is supported")
         try:
-            config = BertConfig(family=family, **self._fields(values))
+            config = BertConfig(family=family, **self._values_of_fields(values))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
         check_fixed_values(values, {key: value_of(config) for key, value_of in self.implied.items()}, source)
@@ -134,7 +134,7 @@ class FamilyTable(Row):
         rows = {**self.config, **self.written_if_changed}.items()
         return [(field_name, (keys,) if isinstance(keys, str) else keys) for field_name, keys in rows]
 
-    def _fields(self, values: Mapping[str, object]) -> dict[str, Any]:
+    def _values_of_fields(self, values: Mapping[str, object]) -> dict[str, Any]:
         # In these files, null means "not set".
         file_fields = {}
         for field_name, keys in self._keys:
