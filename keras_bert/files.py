@@ -82,6 +82,19 @@ def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
         raise ValueError(f"the path {str(path)!a} is not UTF-8, and the library that reads it needs that") from error
 
 
+@contextmanager
+def damage(path: str | Path, problem: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raises ValueError with the `problem` for an error in a block; by default for any one that the content caused."""
+    try:
+        yield
+    except Exception as error:
+        if not errors:  # those of a library
+            raise_if_not_of_content(path, error)
+        elif not isinstance(error, errors):
+            raise
+        raise ValueError(f"{problem}: {error}") from None
+
+
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     paths = sorted(directory.iterdir(), key=lambda path: (path.name not in names, path.name))

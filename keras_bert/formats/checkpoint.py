@@ -375,7 +375,7 @@ def config_from_shapes(
             stacklevel=2,
         )
     positions, types = shape("embeddings/position/embeddings")[0], shape("embeddings/type/embeddings")[0]
-    try:
+    with files.damage(file.path, str(file.path), ValueError):
         return BertConfig(
             family=family,
             vocab_size=vocab_size,
@@ -388,8 +388,6 @@ def config_from_shapes(
             type_vocab_size=types,
             embedding_size=None if width == hidden_size else width,
         )
-    except ValueError as error:
-        raise ValueError(f"{file.path}: {error}") from None
 
 
 class Tensors:

@@ -73,12 +73,10 @@ class SafetensorsFile:
         return array
 
     def _read_converted(self, name: str) -> np.ndarray:
-        try:
-            # Open a mapping per tensor: a mapping keeps every page it has read in memory until it is closed.
-            with safe_open(self.path, framework="numpy") as file:
-                return file.get_tensor(name)
-        except (SafetensorError, AttributeError, TypeError, ValueError) as error:  # numpy has no float8
-            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
+        # Open a mapping per tensor: a mapping keeps every page it has read in memory until it is closed.
+        problem = f"{self.path}: cannot read {name}"  # numpy has no float8
+        with files.damage(self.path, problem), safe_open(self.path, framework="numpy") as file:
+            return file.get_tensor(name)
 
     def close(self) -> None:
         self._file.__exit__(None, None, None)
@@ -134,13 +132,11 @@ def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mappin
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the arrays and texts of `write_checked`, or raises ValueError if a bit is damaged."""
     files.check_file(path)
-    try:
+    with files.damage(path, f"{path} is damaged"):  # or has a dtype that NumPy lacks
         _check_header(path)
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys(), key=_by_number)}
-    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a dtype that NumPy lacks
-        raise ValueError(f"{path} is damaged ({error})") from None
     texts = {name: text for name, text in metadata.items() if name != "sha256"}
     if metadata.get("sha256") != _checksum(arrays, texts):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
@@ -180,14 +176,9 @@ class H5File:
         self._groups = {""}
         self._arrays: dict[str, h5py.Dataset] = {}
         check_h5(path)
-        try:
+        with files.damage(path, f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again"):
             self._file = h5py.File(path, "r")
             problem = self._file.visit_links(self._add)
-        except Exception as error:  # the type of h5py's error depends on the damage
-            files.raise_if_not_of_content(path, error)
-            raise ValueError(
-                f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
-            ) from None
         if problem:
             self.close()
             raise ValueError(f"{path} cannot be read: {problem}")
@@ -228,12 +219,9 @@ class H5File:
     def text(self, name: str) -> str | None:
         """Reads a text that belongs to the whole file, such as Keras's "model_config"; None if there is none."""
         attributes = self._file.attrs
-        try:
+        with files.damage(self.path, f"{self.path}: cannot read {name}"):
             # A list may refer to one text a million times.
             value = attributes[name] if name in attributes and attributes.get_id(name).shape == () else None
-        except Exception as error:
-            files.raise_if_not_of_content(self.path, error)
-            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
         if value is None:
             return None
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -242,11 +230,8 @@ class H5File:
         return self._arrays[name].shape
 
     def read(self, name: str) -> np.ndarray:
-        try:
+        with files.damage(self.path, f"{self.path}: cannot read {name}"):
             return self._arrays[name][()]
-        except Exception as error:
-            files.raise_if_not_of_content(self.path, error)
-            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
 
     def close(self) -> None:
         self._file.close()
@@ -301,13 +286,10 @@ class TorchFile:
         if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
             raise ImportError(f"{explanation} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
         try:
-            self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            with files.damage(path, f"{path} ({self.size:,} bytes) cannot be read; fetch it again"):
+                self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
-        except Exception as error:  # the type of torch's error depends on the damage
-            files.raise_if_not_of_content(path, error)
-            size = path.stat().st_size
-            raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(
             isinstance(tensor, torch.Tensor) for tensor in self._tensors.values()
         ):

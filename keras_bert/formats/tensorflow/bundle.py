@@ -31,10 +31,9 @@ class TensorFlowFile:
         self._reader: Any = None
         if path.exists():
             files.check_file(path, files.MOST_BYTES)
-        try:
+        problem = f"{path} is not the index of a TensorFlow checkpoint, or is damaged"
+        with files.damage(path, problem, ValueError, FileNotFoundError):
             self._index = TensorFlowIndex(path)
-        except (ValueError, FileNotFoundError) as error:
-            raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._index.shapes)
         self._data = [*path.parent.glob(f"{path.stem}.data-*")]
         self.size = sum(each.stat().st_size for each in self._data) if self._data else None
@@ -46,12 +45,9 @@ class TensorFlowFile:
         import tensorflow as tf
 
         self._check_values()
-        try:
+        with files.damage(self.path, f"{self.path}: cannot read {name}; fetch the files again"):
             self._reader = self._reader or tf.train.load_checkpoint(str(self.path).removesuffix(".index"))
             return self._reader.get_tensor(name)
-        except Exception as error:
-            files.raise_if_not_of_content(self.path, error)
-            raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def read_string(self, name: str) -> bytes:
         """Reads a tensor of one string, without TensorFlow. Raises as `read`."""
@@ -186,10 +182,8 @@ def open_variables(directory: Path) -> JoinedFile:
 def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
     content = file.read_string(OBJECT_GRAPH)
-    try:
+    with files.damage(file.path, f"{file.path}: the object graph in it is damaged", ValueError, IndexError):
         keys = _keys_by_name(messages.parse("TrackableObjects", content))
-    except (ValueError, IndexError) as error:
-        raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
     without_value = sorted(name for name, key in keys.items() if key not in file.names)
     if without_value:
         raise ValueError(f"{file.path}: the object graph has {without_value[0]}, but its value is not in the file")

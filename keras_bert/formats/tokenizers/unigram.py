@@ -336,11 +336,9 @@ def arguments_of_file(path: Path, content: dict[str, Any], is_static: bool = Fal
     charsmaps = [step.get("precompiled_charsmap") for step in steps if step["type"] == "Precompiled"]
     if not any(charsmaps):
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
-    try:
+    with files.damage(path, f"{path} is damaged", TypeError, ValueError, OverflowError):
         model = _rebuild_model(content, family, base64.b64decode(cast("str", charsmaps[0]), validate=True))
         actual, expected = (_pick_compared(each) for each in (content, json_of_model(model, **arguments)))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
     if actual != expected:
         place, found, wanted = _find_first_difference(actual, expected)
         raise ValueError(f"{path}: its {place} is {found}, where {family} has {wanted}: ids would differ")
