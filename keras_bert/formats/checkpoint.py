@@ -150,10 +150,9 @@ class Checkpoint:
     def warn_of_unused(self) -> None:
         """Warns of the encoder's weights in the file for which the configuration has no place."""
         if self.unused:
-            more = f" and {len(self.unused) - 5:,} more" if len(self.unused) > 5 else ""
             warnings.warn(
                 f"{self.path} has weights that are ignored, because the encoder of its configuration, "
-                f"with num_layers {self.config.num_layers}, has no place for them: {', '.join(self.unused[:5])}{more}",
+                f"with num_layers {self.config.num_layers}, has no place for them: {listed(self.unused, 5)}",
                 stacklevel=3,
             )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats import hugging_face
 from keras_bert.formats.row_translator import table_of
 from keras_bert.head_table import HEADS
@@ -162,5 +163,4 @@ def _yaml(value: str | list[str]) -> str:
 def _some(labels: Sequence[str]) -> str:
     if list(labels) == hugging_face.default_labels(len(labels)):  # names that say nothing
         return ""
-    more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
-    return ", ".join(labels[:_MOST_LABELS]) + more
+    return listed(labels, _MOST_LABELS)

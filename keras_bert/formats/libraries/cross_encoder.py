@@ -48,7 +48,12 @@ def read(preset: PresetFiles) -> Settings:
     config, settings = (preset.json_if_there(*each) for each in _SHAPES.items())
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
-        _check_modules(preset)
+        found = preset.once(modules.read) or []
+        if found not in ([], [("Transformer", "")]):
+            kinds = ", ".join(kind for kind, _ in found)
+            raise ValueError(
+                f"{preset.home / MODULES} asks for {kinds}; only Transformer is supported, in the same directory"
+            )
         modules.check_other_kind(preset, "sequence-classification", "scores")
     declared = [
         (PROMPTS, settings.get("activation_fn") if is_newest else None),
@@ -72,10 +77,3 @@ def write(directory: Path, settings: Settings, config: object, weights: object, 
     if tokenizer is not None and settings.max_length:
         modules.write_tokenizer_length(directory, settings.max_length)
     return []
-
-
-def _check_modules(preset: PresetFiles) -> None:
-    found = preset.once(modules.read) or []
-    if [kind for kind, _ in found] not in ([], ["Transformer"]) or any(folder for _, folder in found):
-        kinds, path = ", ".join(kind for kind, _ in found), preset.home / MODULES
-        raise ValueError(f"{path} asks for {kinds}; only Transformer is supported, in the same directory")
