@@ -425,7 +425,7 @@ TOKENIZER_JSON = {
     "Hangul": ("Unigram", "model.vocab.+", ["▁나", -3.0], ["Hangul", "NFKD", "'▁나'", "keep_accents=True"]),
     "a piece twice": ("Unigram", "model.vocab.-2.0", "[MASK]", ["token '[MASK]'", "twice"]),
     "no space": ("Unigram", "model.vocab", [["<pad>", 0.0]], ["no token ▁"]),
-    "another family": ("Unigram", "model.vocab.2.0", "[cls]", ["family", "ALBERT"]),
+    "another family": ("Unigram", "model.vocab.2.0", "[cls]", ["family", "albert"]),
     "an object as pieces": ("Unigram", "model.vocab", {"a": 1}, ["{'a': 1}", "model.vocab", "list"]),
     "no added tokens": ("Unigram", "added_tokens", ..., ["no added_tokens", "list"]),
     "a large score": ("Unigram", "model.vocab.20.1", 1e300, ["tokenizer.json is damaged"]),

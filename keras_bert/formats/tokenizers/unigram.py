@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from keras_bert import files
+from keras_bert.counted import either
 from keras_bert.formats.families.row import SentencePieceFamily
 from keras_bert.formats.libraries import keras_hub
 from keras_bert.formats.row_translator import check_fixed_values
@@ -482,7 +483,7 @@ def _find_family(path: Path, vocabulary: Sequence[str], is_static: bool) -> str:
             at_ends = f"at its ends {', '.join([*usage.first, *usage.last])}" if usage.first else ", ".join(special)
             described.append(f"{family} ({at_ends})")
     raise ValueError(
-        f"{path} is of no known family: its vocabulary has not the special tokens of {' or '.join(described)}"
+        f"{path} is of no known family: its vocabulary has not the special tokens of {either(described)}"
     )
 
 
