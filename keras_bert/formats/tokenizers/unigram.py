@@ -482,9 +482,7 @@ def _find_family(path: Path, vocabulary: Sequence[str], is_static: bool) -> str:
         if usage.is_alone:
             at_ends = f"at its ends {', '.join([*usage.first, *usage.last])}" if usage.first else ", ".join(special)
             described.append(f"{family} ({at_ends})")
-    raise ValueError(
-        f"{path} is of no known family: its vocabulary has not the special tokens of {either(described)}"
-    )
+    raise ValueError(f"{path} is of no known family: its vocabulary has not the special tokens of {either(described)}")
 
 
 def _rebuild_model(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
