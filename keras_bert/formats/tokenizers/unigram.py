@@ -136,7 +136,44 @@ def json_of_model(
     # `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
     # `.`, as words, and knows few of SentencePiece's options.
     usage, proto = FAMILIES[family], spm.read_model(model)
-    tokens = spm.special_tokens_of(proto.pieces, family)
+    tokens, vocabulary = spm.special_tokens_of(proto.pieces, family), _scored(proto, usage)
+    ids = {token: index for index, (token, _) in enumerate(vocabulary)}
+    steps = _normalizers(proto, usage, lowercase, strip_accents)
+    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+    pre_tokenizer = {"type": "Sequence", "pretokenizers": [_WORDS, metaspace]}
+    sub_model = {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary}
+    if usage.pads_punctuation:
+        pre_tokenizer = {**metaspace, "split": False}
+    elif not _has_usual_options(proto):
+        _check_expressible(proto, usage)
+        steps, pre_tokenizer = [*steps, *_spaces_of(proto)], None
+        if proto.trainer_spec.model_type != spm.UNIGRAM:
+            merges = _merges_of(proto) if proto.trainer_spec.model_type == spm.BPE else []
+            unknown = {"unk_token": tokens["unk_token"], "fuse_unk": True}
+            sub_model = {"type": "BPE", **unknown, "vocab": ids, "merges": merges}
+    symbols = {each.piece for each in proto.pieces if each.type == spm.USER_DEFINED} if usage.as_transformers else set()
+    ids = {token: index for index, token in enumerate(dict.fromkeys([*ids, *more_special_tokens]))}
+    cls, sep = ((tokens[name], ids[tokens[name]]) for name in ("cls_token", "sep_token"))
+    special = {*tokens.values(), *more_special_tokens} - symbols
+    packing = tokenizer_json.template(cls, sep, usage.separators, usage.second_type_id)
+    if not usage.special_tokens:
+        special, packing = special | spm.tokens_in_no_text(proto.pieces, family), None
+    added = tokenizer_json.added_entries(ids, special, symbols, tokens["mask_token"])
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{**each, "normalized": False} for each in added],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": packing,
+        "decoder": metaspace,
+        "model": {**sub_model, "byte_fallback": any(each.type == spm.BYTE for each in proto.pieces)},
+    }
+
+
+def _scored(proto: Model, usage: SentencePieceFamily) -> list[tuple[str, float]]:
+    """Lists a family's tokens with their scores."""
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
     most = max((each.score for each in proto.pieces if each.type == spm.NORMAL), default=0.0)
     for each in proto.pieces[usage.skipped :]:
@@ -144,60 +181,27 @@ def json_of_model(
         # SentencePiece's own score of a symbol. ALBERT's are in no other piece, so any score is right.
         vocabulary.append((each.piece, len(each.piece.encode()) * most - 0.1 if is_symbol else each.score))
     vocabulary += [(name, 0.0) for name in usage.last]
-    ids = {token: index for index, (token, _) in enumerate(vocabulary)}
     if usage.splits_commas:  # avoids tokens that end in a digit and a comma
-        vocabulary = [(token, score - 100 * spm.ends_in_comma(token)) for token, score in vocabulary]
+        return [(token, score - 100 * spm.ends_in_comma(token)) for token, score in vocabulary]
+    return vocabulary
+
+
+def _normalizers(
+    proto: Model, usage: SentencePieceFamily, lowercase: bool, strip_accents: bool
+) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     if usage.as_transformers:
-        steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in _QUOTES]
+        steps += [_replace({"String": quote}, '"') for quote in _QUOTES]
     if strip_accents:
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
     if lowercase:
         steps += [{"type": "Lowercase"}]
     if charsmap := proto.normalizer_spec.precompiled_charsmap:
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
-    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
-    pre_tokenizer = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
-    byte_fallback = any(each.type == spm.BYTE for each in proto.pieces)
-    sub_model = {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary}
     if usage.pads_punctuation:
-        signs = ({"type": "Replace", "pattern": {"String": sign}, "content": f" {sign} "} for sign in _SIGNS)
-        steps += [*signs, _replace(r"\s+", " "), {"type": "Strip", "strip_left": True, "strip_right": True}]
-        pre_tokenizer = {**metaspace, "split": False}
-    elif not _has_usual_options(proto):
-        _check_expressible(proto, usage)
-        steps, pre_tokenizer = [*steps, *_spaces_of(proto)], None
-        if proto.trainer_spec.model_type != spm.UNIGRAM:
-            merges = _merges_of(proto) if proto.trainer_spec.model_type == spm.BPE else []
-            sub_model = {
-                "type": "BPE",
-                "unk_token": tokens["unk_token"],
-                "fuse_unk": True,
-                "vocab": ids,
-                "merges": merges,
-            }
-    symbols = {each.piece for each in proto.pieces if each.type == spm.USER_DEFINED} if usage.as_transformers else set()
-    ids = {token: index for index, token in enumerate(dict.fromkeys([*ids, *more_special_tokens]))}
-    cls, sep = ((tokens[name], ids[tokens[name]]) for name in ("cls_token", "sep_token"))
-    special = {*tokens.values(), *more_special_tokens} - symbols
-    if not usage.special_tokens:
-        special |= spm.tokens_in_no_text(proto.pieces, family)
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {**each, "normalized": False}
-            for each in tokenizer_json.added_entries(ids, special, symbols, tokens["mask_token"])
-        ],
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": pre_tokenizer,
-        "post_processor": tokenizer_json.template(cls, sep, usage.separators, usage.second_type_id)
-        if usage.special_tokens
-        else None,
-        "decoder": metaspace,
-        "model": {**sub_model, "byte_fallback": byte_fallback},
-    }
+        steps += [_replace({"String": sign}, f" {sign} ") for sign in _SIGNS]
+        steps += [_replace(r"\s+", " "), {"type": "Strip", "strip_left": True, "strip_right": True}]
+    return steps
 
 
 # Rules of normalization that make a space of all white space. A model that was read from `tokenizer.json` has no name.
@@ -235,9 +239,10 @@ def _check_expressible(proto: Model, usage: SentencePieceFamily) -> None:
             raise ValueError(f"the SentencePiece model has {problem}: no {ALL_IN_ONE} gives the same ids")
 
 
-def _replace(pattern: str, content: str) -> dict[str, Any]:
-    """Makes a normalizer that replaces what a regular expression matches."""
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+def _replace(pattern: str | dict[str, str], content: str) -> dict[str, Any]:
+    """Makes a normalizer that replaces what a pattern, by default a regular expression, matches."""
+    pattern = {"Regex": pattern} if isinstance(pattern, str) else pattern
+    return {"type": "Replace", "pattern": pattern, "content": content}
 
 
 def _spaces_of(proto: Model) -> list[dict[str, Any]]:
@@ -277,10 +282,7 @@ def json_for_texts(
     model, pieces, vocabulary = spm.read_pieces(arguments["model_file"], family)
     special_tokens = spm.special_tokens_of(pieces, family)
     content = json_of_model(model, family, **settings, more_special_tokens=more)
-    steps = [
-        {"type": "Replace", "pattern": {"String": "\0"}, "content": spm.NO_NUL},
-        *content["normalizer"]["normalizers"],
-    ]
+    steps = [_replace({"String": "\0"}, spm.NO_NUL), *content["normalizer"]["normalizers"]]
     if settings["strip_accents"] and not usage.as_transformers:  # what transformers leaves out of ALBERT's preparation
         steps.insert(0, _replace(rf"[{spm.ODD_SPACES}\x{{85}}]", " "))
         marks = _replace(spm.combining_class(), "")
