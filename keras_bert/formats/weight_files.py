@@ -286,10 +286,12 @@ class TorchFile:
         if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
             raise ImportError(f"{explanation} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
         try:
-            with files.damage(path, f"{path} ({self.size:,} bytes) cannot be read; fetch it again"):
-                self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
+        except Exception as error:  # the type of torch's error depends on the damage
+            files.raise_if_not_of_content(path, error)
+            raise ValueError(f"{path} ({self.size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(
             isinstance(tensor, torch.Tensor) for tensor in self._tensors.values()
         ):
