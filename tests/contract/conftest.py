@@ -13,6 +13,11 @@ from ..support.data import TF_HUB
 collect_ignore = ["legacy_client.py"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one long process come first: xdist's workers share the last ones, and each would start it."""
+    items.sort(key=lambda item: {"keras_2", "outputs"}.isdisjoint(getattr(item, "fixturenames", ())))
+
+
 class Models(NamedTuple):
     """A preprocessor, an encoder of two layers, and their properties.
 

@@ -25,7 +25,8 @@ _PROMISE = re.compile(
 _PROGRAM = re.compile(r"\b(?:keras-bert|python) ")
 _ERROR = re.compile(r"(?:\w*Error|RuntimeError|UserWarning|Error): ")
 # Commands that run tf.functions eagerly: to trace them takes longer than to answer, or to train for a few steps.
-_ANSWERS = "duplicates|embed|encode|evaluate|fill|index|mine|predict|search|similarity"
+_ANSWERS = "attention|duplicates|embed|encode|evaluate|fill|index|mine|predict|project"
+_ANSWERS += "|search|senses|similarity|tokenize"
 _UNTRACED = rf"(?!.*--precision)(({_ANSWERS}) |(distill|finetune) .*--epochs [1-3]\b)"  # low precision needs graphs
 _SECONDS = 900  # far more than any block takes: a longer run hangs
 
