@@ -35,6 +35,10 @@ PRIVATE, SIGMA, MARKS = "\ue000", "Σ", "[^\0-\x7f][\u0300-\u036f]|[\u0300-\u036
 KINDS = {
     "wordpiece": (lambda: WordPieceTokenizer([*small.SPECIAL, *WORDS]), f"{PRIVATE}|{SIGMA}"),
     "cased": (lambda: WordPieceTokenizer([*small.SPECIAL, *WORDS], lowercase=False), PRIVATE),
+    "accents": (
+        lambda: WordPieceTokenizer([*small.SPECIAL, *WORDS], strip_accents=False, split_on_cjk=False),
+        f"{PRIVATE}|{SIGMA}",
+    ),
     "mpnet": (
         lambda: WordPieceTokenizer(
             [*MPNET.values(), "<unk>", "[UNK]", *WORDS], **MPNET, separators=2, second_type_id=0

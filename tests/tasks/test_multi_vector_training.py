@@ -1,6 +1,5 @@
-"""BertMultiVectorEncoder learns: its losses beside loops over what it encodes, and beside sentence-transformers."""
+"""BertMultiVectorEncoder learns: its losses beside loops over what it encodes."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,16 +7,13 @@ import tensorflow as tf
 from keras_bert import BertMultiVectorEncoder
 from keras_bert.data.task_files import TokenVectorFiles
 from keras_bert.tasks.losses import sentence_losses as losses
-from keras_bert.tasks.steps.gradient_cache import by_mini_batches
-from keras_bert.tasks.steps.training_step import on_labels
 from keras_bert.training import fine_tune
 
 from ..support.messages import error_names
-from .test_gradient_cache import ANCHORS, NEGATIVES, POSITIVES
-from .test_multi_vector import CLASSIC, OTHER, new
+from .test_gradient_cache import ANCHORS, MEAN, NEGATIVES, POSITIVES
+from .test_multi_vector import CLASSIC, new
 
 COLUMNS = (ANCHORS, [f"{text}, and; more" for text in POSITIVES], NEGATIVES)
-MEAN = {**OTHER, "token_pooling": None}
 SCORES = np.random.default_rng(0).normal(size=(len(ANCHORS), 2)).astype("float32")
 LOSSES = {
     "ranking": (losses.MultipleNegativesRankingLoss(1.5), np.zeros(7)),
@@ -55,26 +51,6 @@ def test_losses_are_those_of_what_is_encoded(settings, untraced):
     for values in (vectors, tf.pad(vectors, [(0, 0), (0, 0), (0, 5), (0, 0)])):  # padding counts not
         compiled = tf.function(LOSSES["ranking"][0], jit_compile=True).get_concrete_function(tf.zeros([7]), values)
         assert float(compiled(tf.zeros([7]), values)) == pytest.approx(ranking, rel=1e-5)
-
-
-def step(name, mini_batch_size, settings=CLASSIC):
-    model, (loss, y) = new(**settings), LOSSES[name]
-    before = [each.numpy() for each in model.trainable_variables]
-    model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=True)
-    with model.training_with(on_labels if mini_batch_size is None else by_mini_batches(mini_batch_size)):
-        found = float(model.train_on_batch(tuple(map(tf.constant, COLUMNS)), y))
-    pairs = zip(model.trainable_variables, before, strict=True)
-    return found, [each.numpy() - first for each, first in pairs]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "settings"), [("ranking", CLASSIC), ("margins", MEAN)])
-def test_a_step_by_mini_batches_is_that_of_the_whole_batch(name, settings):
-    (whole, expected), (cached, found) = step(name, None, settings), step(name, 3, settings)
-    assert cached == pytest.approx(whole, rel=1e-5)
-    for got, want in zip(found, expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
-    assert max(np.abs(each).max() for each in expected) > 0.01
 
 
 @pytest.mark.slow

@@ -1,17 +1,13 @@
-"""SPLADE's training: its loss beside formulas and sentence-transformers, its columns, its table, its mini-batches."""
+"""SPLADE's training: its loss beside formulas, its columns, its table."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_bert import BertSparseEncoder
 from keras_bert.answers import tokens
 from keras_bert.data.task_files import SparseFiles
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.tasks.losses import sentence_losses as losses
-from keras_bert.tasks.steps.gradient_cache import by_mini_batches
-from keras_bert.tasks.steps.training_step import on_labels
 from keras_bert.training import evaluate, fine_tune, fine_tune_files
 
 from ..support import small
@@ -128,21 +124,6 @@ def test_measures_are_those_of_products(monkeypatch, untraced):
     products = np.array(expected)[:4, :4]
     ranks = [(row >= row[i]).sum() for i, row in enumerate(products)]
     assert evaluate(model, (QUERIES, DOCUMENTS), None)["mrr@10"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("query_table", [False, True])
-def test_mini_batches_come_to_the_step_of_the_whole(query_table):
-    found = []
-    for forward in (on_labels, by_mini_batches(3)):
-        model = new(query_table=query_table)
-        model.compile(keras.optimizers.SGD(0.1), losses.SpladeLoss(ranking(), 0.1, 0.1), run_eagerly=True)
-        with model.training_with(forward):
-            loss = float(model.train_on_batch((tf.constant(QUERIES), tf.constant(DOCUMENTS)), np.zeros(4)))
-        found.append((loss, [each.numpy() for each in model.trainable_variables]))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
-    for one, other in zip(found[0][1], found[1][1], strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
 # -- Training
