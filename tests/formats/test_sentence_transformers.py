@@ -15,6 +15,7 @@ from keras_bert.tasks import BertSentenceEncoder
 from keras_bert.tasks.registry import task_of
 
 from ..support import small
+from ..support.data import change_json
 from ..support.messages import error_names
 
 PROMPTS = {"query": "query: ", "none": "", "later": None}
@@ -32,14 +33,6 @@ def change_modules(directory, function):
     modules = json.loads((directory / "modules.json").read_text())
     function(modules)
     (directory / "modules.json").write_text(json.dumps(modules))
-
-
-def change(directory, name, **values):
-    """Changes keys of a JSON file, or makes it."""
-    path = directory / name
-    path.parent.mkdir(exist_ok=True)
-    before = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(json.dumps({**before, **values}))
 
 
 @pytest.mark.parametrize("similarity", sentence_transformers.SIMILARITIES)
@@ -69,7 +62,7 @@ def test_a_dense_layer(activation, use_bias, tmp_path):
     for name, value in found.items():
         np.testing.assert_array_equal(value, weights[name])
     assert load_file(tmp_path / "2_Dense" / "model.safetensors")["linear.weight"].shape == (3, 12)
-    change(tmp_path, "2_Dense/config.json", out_features=4)
+    change_json(tmp_path, "2_Dense/config.json", out_features=4)
     with error_names(ValueError, tmp_path / "2_Dense/model.safetensors", "(3, 12)", "(4, 12)"):
         sentence_transformers.read_weights(Preset(tmp_path))
     (tmp_path / "2_Dense" / "model.safetensors").unlink()
@@ -105,13 +98,13 @@ def test_a_directory_of_version_5(pooling, tmp_path):
         for i, (path, kind) in enumerate(zip(paths, kinds, strict=True))
     ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    change(tmp_path, POOLING, embedding_dimension=12, pooling_mode=pooling, include_prompt=True)
+    change_json(tmp_path, POOLING, embedding_dimension=12, pooling_mode=pooling, include_prompt=True)
     modality = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
     transformer = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"}
-    change(tmp_path, LENGTH, modality_config=modality, **transformer)
+    change_json(tmp_path, LENGTH, modality_config=modality, **transformer)
     prompts = {"prompts": {"document": "", "query": ""}, "default_prompt_name": None}
-    change(tmp_path, MODEL, model_type="SentenceTransformer", **prompts)
-    change(tmp_path, "tokenizer_config.json", model_max_length=384)
+    change_json(tmp_path, MODEL, model_type="SentenceTransformer", **prompts)
+    change_json(tmp_path, "tokenizer_config.json", model_max_length=384)
     expected = Settings(pooling, 384, prompts={"document": "", "query": ""})
     assert sentence_transformers.read(Preset(tmp_path)) == expected
     assert not cross_encoder.read(Preset(tmp_path)).is_declared
@@ -143,7 +136,7 @@ def test_published_directories_that_are_refused(shared_data):
 
 def test_a_directory_without_modules(tmp_path):
     assert sentence_transformers.read(Preset(tmp_path)) == Settings("mean", None)
-    change(tmp_path, "tokenizer_config.json", model_max_length=int(1e30))
+    change_json(tmp_path, "tokenizer_config.json", model_max_length=int(1e30))
     assert sentence_transformers.read(Preset(tmp_path)).max_length == 10**9
 
 
@@ -160,7 +153,7 @@ def test_a_directory_without_modules(tmp_path):
     ],
 )
 def test_settings_that_change_nothing(name, values, directory):
-    change(directory, name, **values)
+    change_json(directory, name, **values)
     assert sentence_transformers.read(Preset(directory)) == Settings("mean", 24)
 
 
@@ -179,20 +172,20 @@ def test_settings_that_change_nothing(name, values, directory):
     ],
 )
 def test_settings_that_would_change_a_vector_are_refused(name, values, words, directory):
-    change(directory, name, **values)
+    change_json(directory, name, **values)
     with error_names(ValueError, directory / name, *words):
         sentence_transformers.read(Preset(directory))
 
 
 def test_a_cross_encoder_is_refused_before_its_settings(directory):
-    change(directory, MODEL, model_type="CrossEncoder")
-    change(directory, LENGTH, transformer_task="sequence-classification")
+    change_json(directory, MODEL, model_type="CrossEncoder")
+    change_json(directory, LENGTH, transformer_task="sequence-classification")
     with error_names(ValueError, "'CrossEncoder'", "BertReranker.from_preset"):
         sentence_transformers.read(Preset(directory))
 
 
 def test_prompts(directory):
-    change(directory, MODEL, prompts=PROMPTS, default_prompt_name="later")
+    change_json(directory, MODEL, prompts=PROMPTS, default_prompt_name="later")
     found = sentence_transformers.read(Preset(directory))
     assert (found.prompts, found.default_prompt) == ({"query": "query: ", "none": "", "later": ""}, "later")
 
@@ -203,8 +196,8 @@ def test_the_file_of_another_family(directory):
 
 
 def test_lower_case_that_the_tokenizer_makes_and_a_length_with_a_point(directory):
-    change(directory, LENGTH, do_lower_case=True, max_seq_length=3.0)  # the least
-    change(directory, "tokenizer_config.json", do_lower_case=True)
+    change_json(directory, LENGTH, do_lower_case=True, max_seq_length=3.0)  # the least
+    change_json(directory, "tokenizer_config.json", do_lower_case=True)
     length = sentence_transformers.read(Preset(directory)).max_length
     assert (length, type(length)) == (3, int)
 
@@ -263,7 +256,7 @@ def test_dropout_changes_no_vector(package, directory):
     before = sentence_transformers.read(Preset(directory))
     dropout = {"idx": 2, "name": "2", "path": "2_Dropout", "type": f"{package}.Dropout"}
     change_modules(directory, lambda modules: modules.insert(2, dropout))
-    change(directory, "2_Dropout/config.json", dropout=0.1)
+    change_json(directory, "2_Dropout/config.json", dropout=0.1)
     assert sentence_transformers.read(Preset(directory)) == before
 
 

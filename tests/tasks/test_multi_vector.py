@@ -17,6 +17,7 @@ from keras_bert.tasks.registry import task_of
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
+from ..support.data import change_json
 from ..support.encoders import MODERN
 from ..support.messages import error_names, warning_names
 from ..support.reference import bytepair
@@ -206,11 +207,6 @@ def test_what_is_not_there_is_refused(model, saved):
         BertSentenceEncoder.from_preset(saved)
 
 
-def change(directory, name, **values):
-    path = directory / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
 MASK, NORMALIZE, PROMPTS = "2_MultiVectorMask/config.json", "3_Normalize/config.json", multi_vector.PROMPTS
 
 
@@ -224,7 +220,7 @@ MASK, NORMALIZE, PROMPTS = "2_MultiVectorMask/config.json", "3_Normalize/config.
     ("sentence_bert_config.json", {"query_expansion": {"strategy": "most", "length": 4}}, ("strategy", "most")),
 ])  # fmt: skip
 def test_unsupported_options_are_refused(saved, name, values, words):
-    change(saved, name, **values)
+    change_json(saved, name, **values)
     with error_names(ValueError, name, *words):
         multi_vector.read(Preset(saved))
 
@@ -246,12 +242,12 @@ def test_settings_of_the_files_of_others(tmp_path):
     dense = [*OTHER["dense"], {**DENSE, "activation": "tanh", "use_residual": True}]
     model = new(**{**OTHER, "dense": dense})
     model.save_preset(tmp_path / "saved")
-    change(tmp_path / "saved", "config.json", keras_bert=None)
+    change_json(tmp_path / "saved", "config.json", keras_bert=None)
     read = BertMultiVectorEncoder.from_preset(tmp_path / "saved")
     assert read.settings() == model.settings()
     np.testing.assert_allclose(read.encode("good film"), model.encode("good film"), atol=1e-5)
-    change(tmp_path / "saved", "6_HierarchicalTokenPooling/config.json", normalize_embeddings=None)
-    change(tmp_path / "saved", PROMPTS, query_prefix="[unused0] ask")  # the prompt has it, too
+    change_json(tmp_path / "saved", "6_HierarchicalTokenPooling/config.json", normalize_embeddings=None)
+    change_json(tmp_path / "saved", PROMPTS, query_prefix="[unused0] ask")  # the prompt has it, too
     older = multi_vector.read(Preset(tmp_path / "saved"))
     assert not older.token_pooling["normalize"]
     assert older.prompts == OTHER["prompts"]
@@ -298,7 +294,7 @@ def as_pylate(saved, directory):
     }  # fmt: skip
     for name, values in files.items():
         (directory / name).write_text(json.dumps(values))
-    change(directory, "config.json", keras_bert=None)
+    change_json(directory, "config.json", keras_bert=None)
     return directory
 
 
@@ -307,7 +303,7 @@ FORMS = {"stanford": as_stanford, "pylate": as_pylate}
 
 def test_query_expansion_of_pylate(saved, tmp_path):
     directory = as_pylate(saved, tmp_path / "pylate")
-    change(directory, PROMPTS, do_query_expansion=None, attend_to_expansion_tokens=True, skiplist_words=[])
+    change_json(directory, PROMPTS, do_query_expansion=None, attend_to_expansion_tokens=True, skiplist_words=[])
     read = multi_vector.read(Preset(directory))
     assert read.query_expansion == {"length": 12, "attend": True, "token": None}
     assert read.skipped_tokens == []

@@ -18,6 +18,7 @@ from keras_bert.tasks.registry import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
+from ..support.data import change_json
 from ..support.losses import assert_saved_compiled_and_learned_from
 from ..support.messages import error_names, warning_names
 
@@ -41,13 +42,6 @@ def saved(model, tmp_path):
     directory = tmp_path / "reranker"
     model.save_preset(directory)
     return directory
-
-
-def change(directory, name, **values):
-    """Changes entries of a JSON file; None removes them."""
-    path = directory / name
-    entries = {**(json.loads(path.read_text()) if path.exists() else {}), **values}
-    path.write_text(json.dumps({key: value for key, value in entries.items() if value is not None}))
 
 
 def test_scores(model, untraced):
@@ -128,20 +122,20 @@ def test_an_activation_that_is_chosen_is_not_that_of_the_encoder(model, saved):
     *((dialect, name) for dialect in ("before 5.4", "5.4") for name in (IDENTITY, SIGMOID)),
 ])  # fmt: skip
 def test_dialects(saved, dialect, name):
-    change(saved, "config.json", sbert_ce_default_activation_function=None, keras_bert=None)
+    change_json(saved, "config.json", sbert_ce_default_activation_function=None, keras_bert=None)
     assert task_of(saved) is BertClassifier  # nothing says that it is a reranker
     assert BertReranker.from_preset(saved).activation == "sigmoid"
     if dialect == "before 4":
-        change(saved, "config.json", sbert_ce_default_activation_function=name)
+        change_json(saved, "config.json", sbert_ce_default_activation_function=name)
     elif dialect == "before 5.4":
         older = {"sbert_ce_default_activation_function": IDENTITY if name == SIGMOID else SIGMOID}  # it is not read
-        change(saved, "config.json", sentence_transformers={"activation_fn": name, "version": "4.1.0"}, **older)
+        change_json(saved, "config.json", sentence_transformers={"activation_fn": name, "version": "4.1.0"}, **older)
     else:
         settings = {"activation_fn": name, "model_type": "CrossEncoder", "default_prompt_name": None, "prompts": {}}
         (saved / THEIRS).write_text(json.dumps(settings))
         modality = {"text": {"method": "forward", "method_output_name": "logits"}}
         more = {"modality_config": modality, "module_output_name": "scores", "max_seq_length": 20}
-        change(saved, "sentence_bert_config.json", transformer_task="sequence-classification", **more)
+        change_json(saved, "sentence_bert_config.json", transformer_task="sequence-classification", **more)
         kind = "sentence_transformers.base.modules.transformer.Transformer"
         (saved / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
     assert task_of(saved) is BertReranker
@@ -158,13 +152,13 @@ def test_dialects(saved, dialect, name):
     ("tokenizer_config.json", {"model_max_length": -1}, ("model_max_length", "-1")),
 ])  # fmt: skip
 def test_what_is_not_supported_is_refused(saved, name, values, words):
-    change(saved, name, **values)
+    change_json(saved, name, **values)
     with error_names(ValueError, *words):
         BertReranker.from_preset(saved)
 
 
 def test_other_modules_are_refused(saved):
-    change(saved, THEIRS, model_type="CrossEncoder")
+    change_json(saved, THEIRS, model_type="CrossEncoder")
     kinds = ("Transformer", "LogitScore")
     modules = [{"type": f"sentence_transformers.base.modules.{kind}", "path": ""} for kind in kinds]
     (saved / "modules.json").write_text(json.dumps(modules))
@@ -185,7 +179,7 @@ def two_labels(tmp_path_factory):
 def test_two_labels_give_the_probability_of_the_second(two_labels, tmp_path, recwarn, names, untraced):
     classifier, directory = two_labels
     shutil.copytree(directory, tmp_path / "theirs")
-    change(tmp_path / "theirs", "config.json", id2label=names, keras_bert=None)
+    change_json(tmp_path / "theirs", "config.json", id2label=names, keras_bert=None)
     assert task_of(tmp_path / "theirs") is BertClassifier  # nothing says that it is a reranker
     model = load_reranker(tmp_path / "theirs")
     queries = [QUERY] * len(PASSAGES)
@@ -226,7 +220,7 @@ def test_a_head_of_three_labels(tmp_path, untraced):
         assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
     with error_names(ValueError, "no head", "pairs"):
         load_reranker(tmp_path)
-    change(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
+    change_json(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
     assert task_of(tmp_path) is BertClassifier
     with error_names(ValueError, "3 outputs", "BertClassifier"):
         BertReranker.from_preset(tmp_path)
@@ -235,7 +229,7 @@ def test_a_head_of_three_labels(tmp_path, untraced):
 @pytest.mark.parity
 def test_long_pairs_get_the_scores_of_a_cross_encoder(saved, untraced):
     """A row of 24 has room for 21 tokens of both texts, an odd number."""
-    change(saved, "config.json", keras_bert=None)
+    change_json(saved, "config.json", keras_bert=None)
     theirs = pytest.importorskip("sentence_transformers").CrossEncoder(str(saved), device="cpu")
     texts = [" ".join((QUERY, *PASSAGES) * 2)[start:] for start in range(0, 60, 4)]
     for model in (BertReranker.from_preset(saved), BertReranker.from_preset(saved, long_text="truncate")):

@@ -14,6 +14,7 @@ from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.tasks.registry import load_task, task_of
 
 from ..support import small
+from ..support.data import change_json
 from ..support.messages import error_names, warning_names
 
 TEXTS = [*small.TEXTS, "good", "the river bank"]
@@ -95,12 +96,6 @@ def test_a_masked_language_model_is_read(model, tmp_path):
         BertSparseEncoder.from_preset(tmp_path / "vectors")
 
 
-def change(directory, name, **values):
-    path = directory / name
-    entries = json.loads(path.read_text())
-    path.write_text(json.dumps({**entries, **values}))
-
-
 POOLING, THEIRS = "1_SpladePooling/config.json", "config_sentence_transformers.json"
 
 
@@ -112,7 +107,7 @@ POOLING, THEIRS = "1_SpladePooling/config.json", "config_sentence_transformers.j
     (THEIRS, {"default_prompt_name": "q", "prompts": {"q": "query: "}}, ("default_prompt_name", "'q'")),
 ])  # fmt: skip
 def test_what_is_not_supported_is_refused(saved, name, values, words):
-    change(saved, name, **values)
+    change_json(saved, name, **values)
     with error_names(ValueError, *words):
         BertSparseEncoder.from_preset(saved)
 
@@ -176,7 +171,7 @@ ROUTER, QUERIES = "router_config.json", sparse_encoder.QUERIES
 def test_other_routers_and_modules_are_refused(routed, name, values, words):
     directory, _ = routed
     if isinstance(values, dict):
-        change(directory, name, **values)
+        change_json(directory, name, **values)
     else:
         (directory / name).unlink()
     if isinstance(values, list | str):
@@ -193,11 +188,11 @@ def test_how_texts_were_padded_and_cut_is_no_difference_of_tokenizers(routed):
         (path / "tokenizer.json").write_text(json.dumps(content))
     padding = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
     truncation = {"direction": "Right", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
-    change(directory, f"{QUERIES}/tokenizer.json", padding=padding | {"pad_type_id": 0, "pad_token": "[PAD]"})
+    change_json(directory, f"{QUERIES}/tokenizer.json", padding=padding | {"pad_type_id": 0, "pad_token": "[PAD]"})
     sparse_encoder.read(Preset(directory))
-    change(directory, f"{QUERIES}/tokenizer.json", padding=None, truncation=truncation)
+    change_json(directory, f"{QUERIES}/tokenizer.json", padding=None, truncation=truncation)
     sparse_encoder.read(Preset(directory))
-    change(directory, f"{QUERIES}/tokenizer.json", normalizer=None)
+    change_json(directory, f"{QUERIES}/tokenizer.json", normalizer=None)
     with error_names(ValueError, "tokenizer.json", "differs"):
         sparse_encoder.read(Preset(directory))
 
