@@ -48,23 +48,21 @@ def senses(
     output: str | None,
     overwrite: bool,
 ) -> None:
-    kind = Path(output or "-.jsonl").suffix if output != "-" else ".jsonl"
-    if kind not in (".html", ".png", ".jsonl"):
-        raise Misuse(f"{output}: senses writes .html, .png and .jsonl")
+    kind = streams.format_of(output, ("jsonl", "html", "png"), must_be_known=output not in (None, "-"))
     paragraphs, labels = _read(file, text_column, label_column)
     with streams.open_output(output, overwrite) as results:
         from keras_bert.visualize import senses, view
 
         with misuse(OSError):
-            if output and kind == ".png":
+            if output and kind == "png":
                 view.check_path(output)  # raises without matplotlib
             encoder = keras_bert.BertEncoder.from_preset(preset)
             preprocessor = keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None)
             word_senses = senses.find_senses(encoder, preprocessor, word, paragraphs, labels)
-            if kind == ".png":
+            if kind == "png":
                 results.write(senses.picture(word_senses))
             else:
-                written = [senses.page(word_senses)] if kind == ".html" else _json_lines(word_senses)
+                written = [senses.page(word_senses)] if kind == "html" else _json_lines(word_senses)
                 streams.write_lines(results, written)
     if output not in (None, "-"):
         echo(f"{output}: {counted(word_senses.occurrences, 'occurrence')} of {word}")

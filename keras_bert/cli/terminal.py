@@ -73,9 +73,11 @@ def without_advice(message: str, arguments: Collection[str] = tuple(_ADVICE)) ->
 def with_options(message: str) -> str:
     """Names the command's options in place of Python's arguments: `skip_bad` or `add=True` become --skip-bad, --add."""
     context = click.get_current_context(silent=True)
-    parameters = context.command.params if context else ()
+    if context is None:
+        return message
+    parameters = context.command.params
     given = {each.name for each in parameters if "tsv" in getattr(each.type, "choices", ["tsv"])}  # of tables
-    message = without_advice(message, _ADVICE.keys() - given) if context else message
+    message = without_advice(message, _ADVICE.keys() - given)
     for parameter in parameters:
         option = next((name for name in parameter.opts if name.startswith("--")), None)
         if option is not None and parameter.name is not None:
@@ -83,7 +85,7 @@ def with_options(message: str) -> str:
             message = re.sub(rf"\b{parameter.name}='(\w+)'", rf"{option} \1", message)
             if "_" in parameter.name:
                 message = re.sub(rf"(?<!['\w]){parameter.name}\b(?!['\w])", option, message)
-    return message + _column_advice(message, context) if context else message
+    return message + _column_advice(message, context)
 
 
 def _column_advice(message: str, context: click.Context) -> str:
