@@ -27,11 +27,8 @@ class WarmupThenDecay(Schedule):
 
     Args:
         peak: the peak learning rate.
-        warmup_steps: the number of steps before the peak; with 0, the first step has the peak learning rate.
-        total_steps: the number of steps of the whole run.
-
-    Raises:
-        ValueError: `warmup_steps` is negative or more than `total_steps`.
+        warmup_steps: the number of steps before the peak, 0 or more.
+        total_steps: the number of steps of the whole run, at least `warmup_steps`.
 
     Example:
         >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)
@@ -74,8 +71,7 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     Use it to train any model of this package; for batches of thousands, use `LAMB`. Weights of one dimension (biases,
     layer normalization) do not decay. Epsilon is added to the square root of the corrected moment, as in Kingma and
-    Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction. On TensorFlow, one fused operation
-    updates a weight and its moments.
+    Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction.
 
     Args:
         learning_rate: a number or a schedule.
@@ -83,7 +79,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         beta_1, beta_2, epsilon: as in Adam.
         layer_decay: a layer's learning rate is this factor times the learning rate of the layer above (Sun et al.
             2019, section 5.3.2: 0.95). The head and the pooler keep the full learning rate.
-        num_layers: the number of layers of the encoder; `layer_decay` needs it.
+        num_layers: the number of layers of the encoder, which `layer_decay` needs.
         learning_rate_factors: by the path of a weight, a factor of its learning rate, but not of its decay: a number,
             or a number for each index of the last dimension. A task model multiplies the weight's gradient by it, too.
             With the labels' standard deviation as factor, a regression head trains the same whatever their unit.
@@ -91,9 +87,6 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     Attributes:
         schedule: the schedule of the learning rate; None if it is a number.
-
-    Raises:
-        ValueError: `layer_decay` is not 1, and `num_layers` is missing.
 
     Example:
         >>> optimizer = AdamW(WarmupThenDecay(2e-5, 100, 1000), weight_decay=0.01, global_clipnorm=1.0)
@@ -163,9 +156,42 @@ class AdamW(undocumented.ReplicaOptimizer):
     def _apply_on_replicas(self, gradients: list[Tensor], variables: list[keras.Variable]) -> bool:
         if keras.backend.backend() != "tensorflow":
             return False
-        from keras_bert.optimizers.all_reduce import apply_on_replicas
+        import tensorflow as tf
 
-        return apply_on_replicas(self, gradients, variables)
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1 or tf.distribute.in_cross_replica_context():
+            return False  # there is one gradient, which Keras can handle
+        # Keras would clip each replica's gradients by their own norm, and cannot accumulate gradients on replicas.
+        replica = tf.distribute.get_replica_context()
+        sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]
+        steps = self.gradient_accumulation_steps or 1
+        accumulators = []
+        if steps > 1:
+            accumulators = [undocumented.accumulated_gradient(self, each) for each in variables]
+            sums = [gradient + accumulator.value for gradient, accumulator in zip(sums, accumulators, strict=True)]
+        means = undocumented.clip_gradients(self, [each / steps for each in sums])
+        is_update = tf.equal((undocumented.batches_seen(self).value + 1) % steps, 0)
+        rate = self.learning_rate
+
+        def update(strategy: tf.distribute.Strategy, means: list[tf.Tensor], sums: list[tf.Tensor]) -> None:
+            def step(variable: tf.Variable, mean: tf.Tensor, is_update: tf.Tensor, rate: tf.Tensor) -> None:
+                if steps == 1:
+                    return self.update_step(mean, variable, rate)
+                return tf.cond(is_update, lambda: [self.update_step(mean, variable, rate), 0][1], lambda: 0)
+
+            for variable, mean in zip(variables, means, strict=True):
+                strategy.extended.update(variable.value, step, args=(mean, is_update, rate), group=False)
+            for accumulator, total in zip(accumulators, sums, strict=False):
+                strategy.extended.update(
+                    accumulator.value,
+                    lambda accumulator, total, is_update: accumulator.assign(
+                        tf.where(is_update, tf.zeros_like(total), total)
+                    ),
+                    args=(total, is_update),
+                    group=False,
+                )
+
+        replica.merge_call(update, args=(means, sums))
+        return True
 
     def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)

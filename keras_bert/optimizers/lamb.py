@@ -18,8 +18,7 @@ class LAMB(AdamW):
 
     Use it to pre-train with batches of thousands of sequences. Biases and the weights of layer normalization do not
     decay, and their steps are not scaled, as in the authors' code. `keras.optimizers.Lamb` scales their steps, too, and
-    lets matrices decay outside of the scaled step. Like all of Keras's optimizers, `keras.optimizers.Lamb` also keeps a
-    trained model in memory.
+    lets matrices decay outside of the scaled step.
 
     Args:
         learning_rate: a number or a schedule, about 1e-3: the norm of a matrix's step, divided by the matrix's norm.
