@@ -36,16 +36,10 @@ class CorpusPart(NamedTuple):
 
 
 def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[CorpusPart]:
-    """Splits a corpus into parts of about equal size that can be read independently.
-
-    Args:
-        files: text files in UTF-8.
-        part_bytes: the approximate size of a part, in bytes.
+    """Splits a corpus of text files in UTF-8 into parts of about `part_bytes` that can be read independently.
 
     Raises:
-        TypeError: `files` is a single path.
-        FileNotFoundError: a file does not exist.
-        ValueError: a file is not text, or all files are empty.
+        FileNotFoundError, ValueError: a file is missing or is not text, or all are empty.
 
     Example:
         >>> from importlib import resources
@@ -96,7 +90,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
             documents, as in Google's `create_pretraining_data.py`.
 
     Raises:
-        ValueError: the layout is unknown, or a file is not UTF-8.
+        ValueError: a file is not UTF-8.
 
     Example:
         >>> from importlib import resources

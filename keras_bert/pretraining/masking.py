@@ -22,7 +22,7 @@ class MaskedLMMasking:
 
     Args:
         tokenizer: the tokenizer of the ids.
-        predictions: the most tokens to choose in a row.
+        predictions: the most tokens to choose in a row, 1 or more.
         rate: the share of chosen tokens, between 0 and 1. At least one is chosen, unless all are special.
         masked_unit: the unit of choice: "token", as in the paper; "word", as in its authors' later models ("whole word
             masking"); or "span", one to ten words (SpanBERT). A word that exceeds what is left of the share is passed
@@ -37,9 +37,6 @@ class MaskedLMMasking:
             `masked_lm_positions`: int32 `[batch, predictions]`, in ascending order, padded with 0;
             `masked_lm_ids`: int32 `[batch, predictions]`, the original tokens;
             `masked_lm_weights`: float32 `[batch, predictions]`, 1 for a prediction, 0 for padding.
-
-    Raises:
-        ValueError: `predictions` or `rate` is out of range, or `masked_unit` is unknown.
 
     Example:
         >>> from keras_bert import BertPreprocessor

@@ -1,7 +1,4 @@
-"""BertPretrainer: an encoder with the heads of both pre-training objectives (Devlin et al. 2018, section 3.1).
-
-Also reads the vocabulary and the configuration of a new model.
-"""
+"""A new model, and the heads of both pre-training objectives (Devlin et al. 2018, section 3.1)."""
 
 from __future__ import annotations
 
@@ -138,7 +135,7 @@ class BertPretrainer(BertTask):
             `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
-        ValueError: as the encoder; or the vocabulary is not the encoder's, or the family has no head for pairs.
+        ValueError: the vocabulary is not the encoder's, or the family has no head for pairs.
 
     Example:
         >>> import numpy as np
@@ -152,6 +149,8 @@ class BertPretrainer(BertTask):
     SETTINGS = (Setting("pairs", bool), Setting("objective", str))
     HEADS = ((MASKED_LM, None), (NEXT_SENTENCE, "pairs"))
     ROW_LENGTH = 128
+
+    preprocessor: BertPreprocessor
 
     def __init__(
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, pairs: bool = True, objective: str | None = None,
