@@ -17,6 +17,7 @@ from keras_bert.counted import counted
 from keras_bert.pipelines import UNTUNED
 
 _, _ONE, _MIRRORED, _MULTI_WORKER, _TPU = STRATEGIES
+_NO_PARAMETER_SERVERS = 'Keras 3 cannot train with parameter servers; use "multi_worker"'
 
 
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
@@ -39,7 +40,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
 
     Raises:
-        ValueError: there is no such kind, or `TF_CONFIG` cannot be used.
+        ValueError: `TF_CONFIG` cannot be used.
         RuntimeError: there are several processes, and TensorFlow has already started.
 
     Example:
@@ -48,24 +49,27 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         ...     model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         ...     model.compile(loss=model.training_loss())
     """
-    chosen, description = choose(kind, tpu)
+    devices, description = choose(kind, tpu)
     print(f"training on {description}", file=sys.stderr)
-    return chosen
+    return devices
 
 
 def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
     """Chooses a strategy as `strategy` does, and returns it with a description; prints nothing."""
     if kind not in STRATEGIES:
-        raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(STRATEGIES)}{_why_not(kind)}")
+        unsupported = kind in ("parameter_server", "central_storage")
+        advice = f". {_NO_PARAMETER_SERVERS}" if unsupported else ""
+        raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(STRATEGIES)}{advice}")
     workers = _workers()
     gpus = tf.config.list_logical_devices("GPU") if kind != _MULTI_WORKER and not workers else []
+    tpu = tpu or os.environ.get("TPU_NAME")
     if kind == "auto":
-        kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
+        kind = _MULTI_WORKER if workers else _TPU if tpu else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
         strategy = _multi_worker(workers)
         tf.random.set_seed(0)  # the same in all processes: each shuffles all examples and takes its part
     elif kind == _TPU:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
         undocumented.connect_to_tpu(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
     elif kind == _MIRRORED:
@@ -82,16 +86,6 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
     return strategy, descriptions[kind]
 
 
-def _why_not(kind: str) -> str:
-    if kind not in ("parameter_server", "central_storage"):
-        return ""
-    return '. Keras 3 cannot train with parameter servers; use "multi_worker"'
-
-
-def _tpu_name(name: str | None) -> str | None:
-    return name or os.environ.get("TPU_NAME")
-
-
 def _workers() -> int:
     """Counts the processes that `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
     if "TF_CONFIG" not in os.environ:
@@ -104,7 +98,7 @@ def _workers() -> int:
     except (ValueError, AttributeError) as error:
         raise ValueError(f"the variable TF_CONFIG cannot be read: {error}") from None
     if "ps" in cluster:
-        raise ValueError(f"the variable TF_CONFIG names parameter servers{_why_not('parameter_server')}")
+        raise ValueError(f"the variable TF_CONFIG names parameter servers. {_NO_PARAMETER_SERVERS}")
     if workers and not {"type", "index"} <= set(task):
         raise ValueError("the variable TF_CONFIG has a cluster, but not the task of this process in it")
     return workers
@@ -116,23 +110,20 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
             "this process is the only one; start several with `keras-bert launch --workers N`, or set the variable "
             "TF_CONFIG in each"
         )
+    if "TF_CONFIG" in os.environ:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    else:
+        # TensorFlow's resolver gives each task its share of a node's GPUs, but fails on a node without GPUs.
+        shares = {} if tf.config.list_physical_devices("GPU") else {"gpus_per_node": workers, "gpus_per_task": 1}
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=not shares, **shares)
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(workers))
+        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     except RuntimeError as error:
         if "startup" not in str(error):
             raise
         raise RuntimeError(
             "TensorFlow was used before it was connected to the other processes; call strategy() first"
         ) from error
-
-
-def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """Makes a resolver of the addresses of the other processes, from `TF_CONFIG` or Slurm."""
-    if "TF_CONFIG" in os.environ:
-        return tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    # TensorFlow's resolver gives each task its share of a node's GPUs, but fails on a node without GPUs.
-    shares = {} if tf.config.list_physical_devices("GPU") else {"gpus_per_node": workers, "gpus_per_task": 1}
-    return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=not shares, **shares)
 
 
 # -- Coordinates several processes that train one model.

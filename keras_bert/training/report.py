@@ -65,8 +65,7 @@ def write_report(
             warnings.warn(f"{directory / name} could not be drawn: {type(error).__name__}: {error}", stacklevel=2)
             (directory / name).unlink(missing_ok=True)  # the picture of another run
             continue
-        with files.written_whole(directory / name) as unfinished:
-            unfinished.write_bytes(picture)
+        files.write_texts(directory, {name: picture})
         pictures.append(name)
     names, measures = _collect_names(history), {**score.measures, **without_classes(score.details)}
     parts = [
@@ -184,8 +183,7 @@ def evaluate(
 
     Raises:
         ImportError: a measure needs the extra `train`.
-        TypeError: `model` is not a task model, or its task has no measures.
-        ValueError: the model lacks a label, or the numbers of examples and labels differ.
+        TypeError, ValueError: the task has no measures, or the model lacks a label.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -199,15 +197,11 @@ def evaluate(
 def score(model: BertTask, x: Examples | Texts, y: Labels | None = None, progress: bool | None = None) -> Score:
     """Measures a model on examples, and finds its mistakes.
 
-    Args:
-        model, x, y: as for `evaluate`.
+    The arguments and errors are those of `evaluate`.
 
     Returns:
         `measures`, as of `evaluate`; `details`, such as the measures of each class; `mistakes`, the indices of wrongly
         answered examples, and `worst`, the worst of them first; and the `confusion` of classes.
-
-    Raises:
-        ImportError, TypeError, ValueError: as `evaluate`.
 
     Example:
         >>> from keras_bert import BertClassifier

@@ -38,14 +38,11 @@ def static_of(
     Args:
         teacher: a sentence encoder, whose tokenizer is WordPiece, byte pairs or SentencePiece of type Unigram.
         size: the number of values of a vector; at most the teacher's.
-        sif: the constant of the weights, above 0; None: all tokens have the weight 1.
+        sif: the constant of the weights, between 0 and 1; None: all tokens have the weight 1.
         progress: see `fine_tune`.
 
     Returns:
         The student, whose vectors have length 1. `save_preset` writes it for model2vec and sentence-transformers, too.
-
-    Raises:
-        ValueError: the size or the constant is out of range, or no static model can have the teacher's tokenizer.
 
     Example:
         >>> teacher = BertSentenceEncoder.from_preset("bert-books")
