@@ -30,8 +30,7 @@ from _measure import DATA, MINILM, heading, need, one_of, options, parse, race, 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
-from keras_bert.training.batches import batches_of_epoch
-from keras_bert.training.fine_tune import dataset_of, make_pack
+from keras_bert.training.batches import batches_of_epoch, dataset_of, make_pack
 
 GROUPED = "transformers, grouped by length"
 

@@ -173,8 +173,8 @@ class FineTuningRecipe(Recipe):
         return {name: others for name, others in tasks.items() if others and task not in others}
 
     def may_be_few_shot(self, *arguments: object) -> bool:
-        """Whether `few_shot` may be chosen: nothing else, such as a loss or a teacher, changes the steps."""
-        return self.batch_tokens is None and all(each is None for each in arguments)
+        """Whether `few_shot` is open: nothing that is given, such as a loss or a teacher, excludes it."""
+        return all(each is None for each in (self.few_shot, self.epochs, self.batch_tokens, *arguments))
 
     def for_examples(self: F, count: int, texts_per_class: float | None = None) -> F:
         """Sets `few_shot` and `epochs`, if None. `texts_per_class` is None if the model cannot learn by `few_shot`."""

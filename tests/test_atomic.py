@@ -13,7 +13,8 @@ import pytest
 from keras_bert import files
 from keras_bert.embedding.file_embedding import VectorStore
 from keras_bert.formats.tensorflow.bundle import write_tensorflow
-from keras_bert.training.run import Run, save_state
+from keras_bert.training.run import save_state
+from keras_bert.training.run_of_files import RunOfFiles
 
 from .support.messages import error_names
 
@@ -88,7 +89,7 @@ def _write_checkpoint(directory):
 
 
 def _write_run(directory):
-    run = Run.into(directory / "run", overwrite=False)
+    run = RunOfFiles(directory / "run", overwrite=False)
     save_state(run.directory / "state.safetensors", [], {})
 
 

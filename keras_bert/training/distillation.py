@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import keras
@@ -16,7 +16,6 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.steps.training_step import Forward, ForwardPass, on_labels
-from keras_bert.training import run
 
 Model = TypeVar("Model", bound=BertTask)
 
@@ -35,7 +34,7 @@ def student_of(teacher: Model, num_layers: int) -> Model:
         The student. Its embeddings, pooler, head and CRF are copies of the teacher's.
 
     Raises:
-        ValueError: the teacher has fewer layers, or its layers share weights in several groups.
+        ValueError: the teacher has fewer layers, or they share weights in several groups.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -100,13 +99,12 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     student with or without one.
 
     Args:
-        teacher: the teacher, which is not trained; None: the student learns from the labels alone.
+        teacher: which is not trained; None: the student learns from the labels alone.
         student: a `BertPretrainer`, a `BertClassifier` or a `BertTokenClassifier`, as the teacher is.
         temperature: `T`, above 0. The higher it is, the more small probabilities count.
 
     Raises:
-        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, the
-            teacher has a CRF that the student lacks, or the temperature is not above 0.
+        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -132,9 +130,8 @@ def check_teacher(student: BertTask, teacher: BertTask) -> None:
         raise ValueError(
             f"a {type(student).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
         )
-    assert teacher.preprocessor is not None  # such classes have one
-    assert student.preprocessor is not None
-    if teacher.preprocessor.tokenizer.vocabulary != student.preprocessor.tokenizer.vocabulary:
+    known = [each.preprocessor and each.preprocessor.tokenizer.vocabulary for each in (teacher, student)]
+    if known[0] != known[1]:
         raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
     for name in student.EQUAL_IN_TEACHER:
         teacher_value, student_value = (getattr(model, name) for model in (teacher, student))
@@ -159,10 +156,3 @@ def distilling(teacher: BertTask, temperature: float) -> Forward:
         return ForwardPass(model.kind.distillation_terms(batch), y_pred)
 
     return forward
-
-
-def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds a digest of the teacher to the settings of a run. Without a teacher, sets the temperature to None."""
-    if teacher is None:
-        return {run.TEACHER: None, **settings, "temperature": None}
-    return {run.TEACHER: run.digest(teacher.weights), **settings}

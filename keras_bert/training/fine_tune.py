@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -20,23 +20,26 @@ from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.steps import few_shot, gradient_cache
-from keras_bert.tasks.steps.training_step import AccumulatedBatch, Forward, on_labels, shares_of_update
-from keras_bert.tensors import Tensor
+from keras_bert.tasks.steps.training_step import Forward, on_labels
 from keras_bert.text.arguments import columns_of_table
 from keras_bert.text.strings import as_strings
-from keras_bert.training import distribution, report
+from keras_bert.training import report
 from keras_bert.training.adapting import adapting
-from keras_bert.training.batches import Labelled, batches_of_epoch, columns_in, hold_out
-from keras_bert.training.distillation import check_teacher, distilling, teacher_settings
+from keras_bert.training.batches import (
+    Labelled,
+    accumulated_batches,
+    batches_of_epoch,
+    columns_in,
+    dataset_of,
+    hold_out,
+    make_pack,
+)
+from keras_bert.training.distillation import check_teacher, distilling
 from keras_bert.training.loop import Training, compile_model, monitors_loss
-from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
+from keras_bert.training.run import Run, digest, digest_of_examples, settings_of_run
 
 if TYPE_CHECKING:
     from keras_bert.answers.columns import Targets
-    from keras_bert.tasks.base.columns import Inputs
-
-# int64 [batch], row numbers -> a batch for `fit`, maybe with sample weights
-Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]]"
 
 
 @takes_recipe(FineTuningWithTeacher)
@@ -91,18 +94,17 @@ def fine_tune(
     If some questions have no answer, a question answerer without a `no_answer_threshold` gets the one of the highest F1
     on the validation examples; without such validation examples, 0.0.
 
-    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
-    are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
+    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. LoRA's paper uses learning
+    rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
         For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; and the measures on the
             validation examples, named as in Keras: `val_accuracy`, ...
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, a callback monitors what is not
-            measured, the loss compares the texts of a batch but each batch has a single text, equal texts or equal
-            scores, the loss is not finite, or the directory holds a run that is damaged or has other settings,
-            examples, validation examples or preset.
+        TypeError, ValueError: the examples cannot be used, the model cannot learn from them with this loss, a callback
+            monitors what is not measured, the loss is not finite, or the directory holds a run that is damaged or has
+            other settings or examples.
 
     Warns:
         UserWarning: examples are truncated; a label has very few examples; all labels are numbers; there are so few
@@ -119,20 +121,20 @@ def fine_tune(
         >>> model.classify(["bread and butter"])[0]["label"]
         'food'
     """
-    chosen = FineTuningWithTeacher.of(**recipe)
+    given = FineTuningWithTeacher.of(**recipe)
     train = checked_examples("train", train, model)
     validation = None if validation is None else checked_examples("validation", validation, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
-    may_be_few_shot = chosen.may_be_few_shot(*arguments.values())
+    may_be_few_shot = given.may_be_few_shot(*arguments.values())
     texts_per_class = few_shot.texts_per_class(model, *train) if may_be_few_shot else None
-    train, validation, resolved = split(train, validation, chosen, texts_per_class)
-    if resolved.few_shot and chosen.few_shot is None:
+    train, validation, complete = plan(train, validation, given, texts_per_class)
+    if complete.few_shot and given.few_shot is None:
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return FineTuning(model, train, validation, Run(directory), resolved, **arguments).to_the_end()
+    return FineTuning(model, train, validation, Run(directory), complete, **arguments).to_the_end()
 
 
-def split(
+def plan(
     train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_per_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
     """Holds out validation examples if the recipe says so, and sets what the recipe leaves open."""
@@ -146,11 +148,11 @@ def split(
 
 
 class FineTuning(Training[BertTask]):
-    """The training of `fine_tune`, on the examples and with the recipe that `split` returns."""
+    """The training of `fine_tune`, on the examples and with the recipe that `plan` returns."""
 
     keeps_best = True
     forward: Forward = staticmethod(on_labels)  # computes the loss of a batch
-    end_epoch: few_shot.EndOfEpoch | None = None
+    fit_last_layer: few_shot.EndOfEpoch | None = None
 
     def __init__(
         self,
@@ -165,73 +167,66 @@ class FineTuning(Training[BertTask]):
         mini_batch_size: int | None = None,
         **how: Any,
     ) -> None:
-        super().__init__(model, run, **how)
-        self.examples, self.validation, self.recipe = examples, validation, recipe
-        self.loss, self.teacher, self.mini_batch_size = loss, teacher, mini_batch_size
-        self.has_validation, self.patience = validation is not None, recipe.patience
-
-    def prepare(self) -> None:
-        model, kind = self.model, self.model.kind
-        if self.validation is not None:
-            _check_validation(model, self.validation)
-        self.tokenized = model.examples(*self.examples)
-        self.targets = self.tokenized.targets
+        super().__init__(model, run, validation is not None, **how)
+        self.examples, self.validation, self.teacher = examples, validation, teacher
+        self.recipe, self.patience = recipe, recipe.patience
+        if validation is not None:
+            _check_validation(model, validation)
+        self.tokenized, kind = model.examples(*examples), model.kind
         if not len(self.tokenized.lengths):
             raise ValueError("there are no examples to train on")
+        # Settings of the model, such as a threshold, that the run chooses by its measures, with their defaults.
+        self.open_settings = kind.choose(examples[1]) | ({} if validation is None else kind.choose(validation[1]))
         class_weights = self._weigh_classes()
-        self.lengths = _count_tokens(model, self.tokenized, with_padding=self.recipe.batch_tokens is not None)
+        self.lengths = _count_tokens(model, self.tokenized, with_padding=recipe.batch_tokens is not None)
         self.pack = make_pack(model, self.tokenized, class_weights)
-        for warning in kind.warnings(self.targets):
-            warnings.warn(warning, stacklevel=4)
-        if self.mini_batch_size is not None:
-            gradient_cache.check(model, self.mini_batch_size)
-            self.forward = gradient_cache.by_mini_batches(self.mini_batch_size)
-        if self.teacher is not None:
-            check_teacher(model, self.teacher)
-            self.forward = distilling(self.teacher, self.recipe.temperature)
-        self.compiled_loss = self.loss or kind.loss_for(self.targets, len(self.tokenized.segments))
-        self.epoch_batches = self._plan_batches(class_weights)
+        for warning in kind.warnings(self.tokenized.targets):
+            warnings.warn(warning, stacklevel=3)
+        self.loss = loss or kind.loss_for(self.tokenized.targets, len(self.tokenized.segments))
+        self.changes: dict[str, Any] = {}  # of the step, among the settings
+        if loss is not None:
+            self.changes["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
+        if mini_batch_size is not None:
+            gradient_cache.check(model, mini_batch_size)
+            self.forward = gradient_cache.by_mini_batches(mini_batch_size)
+            self.changes["mini_batch_size"] = mini_batch_size
+        if teacher is not None:
+            check_teacher(model, teacher)
+            self.forward = distilling(teacher, recipe.temperature)
+        if recipe.few_shot:
+            few_shot.check(model, examples[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
+            weights = None if class_weights is None else self._sample_weights(class_weights)
+            model.check_head(self.tokenized.targets, weights)
+            self.epoch_batches = few_shot.batches_of_run(model, self.tokenized.targets, recipe)
+        else:
+            self.epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs or 0)]
+            _check_contrast(self.loss, self.tokenized.targets, self.epoch_batches, recipe)
         self.batches = list(map(len, self.epoch_batches))
-        self.ends_accumulation = [True] * len(self.batches)
-        self.updates = sum(-(-each // self.recipe.accumulate) for each in self.batches)
-        self.optimizer_settings = {
-            "layer_decay": self.recipe.layer_decay,
-            "num_layers": len(model.encoder.blocks),
-            "learning_rate_factors": kind.learning_rate_factors(getattr(model, "head", None), self.targets),
-        }
-        self.chosen = kind.choose(self.examples[1])  # settings of the model, which are chosen by the measures
-        self.chosen |= {} if self.validation is None else kind.choose(self.validation[1])
+        self.updates = sum(-(-count // recipe.accumulate) for count in self.batches)
+        if self.updates < ENOUGH_UPDATES and not recipe.few_shot:
+            warnings.warn(
+                f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
+                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
+                stacklevel=3,
+            )
 
     def _weigh_classes(self) -> np.ndarray | None:
         """Computes the weights of the classes; in the recipe, they are then by name: JSON's keys are strings."""
         kind, recipe = self.model.kind, self.recipe
         if not recipe.class_weight:
             return None
-        weights = kind.class_weights(recipe.class_weight, self.targets)
-        if isinstance(recipe.class_weight, Mapping) and weights is not None:
+        weights = kind.class_weights(recipe.class_weight, self.tokenized.targets)
+        if isinstance(recipe.class_weight, Mapping):
             of_labels = np.atleast_2d(weights)[-1]  # [labels]; of several labels, [2, labels], without and with them
             by_name = zip(self.model.labels, of_labels.tolist(), strict=True)
             self.recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
-        if weights is not None and not np.any(self._sample_weights(weights)):
+        if not np.any(self._sample_weights(weights)):
             raise ValueError("class_weight is 0 for all examples, so there is nothing to learn; raise one")
         return weights
 
     def _sample_weights(self, class_weights: np.ndarray) -> tf.Tensor:
-        return self.model.kind.sample_weights(getattr(self.targets, "flat_values", self.targets), class_weights)
-
-    def _plan_batches(self, class_weights: np.ndarray | None) -> list[list[np.ndarray]]:
-        """Plans the batches of each epoch. Raises ValueError if the model cannot learn from them."""
-        recipe = self.recipe
-        if recipe.few_shot:
-            given = {"teacher": self.teacher, "loss": self.loss, "mini_batch_size": self.mini_batch_size}
-            few_shot.check(self.model, self.examples[0], **given)
-            weights = None if class_weights is None else self._sample_weights(class_weights)
-            self.model.check_head(self.targets, weights)
-            return few_shot.batches_of_run(self.model, self.targets, recipe)
-        assert recipe.epochs is not None  # `split` has set it
-        epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs)]
-        _check_contrast(self.compiled_loss, self.targets, epoch_batches, recipe)
-        return epoch_batches
+        targets = self.tokenized.targets
+        return self.model.kind.sample_weights(getattr(targets, "flat_values", targets), class_weights)
 
     def _ordinary_batches(self, epoch: int) -> list[np.ndarray]:
         return batches_of_epoch(self.lengths, self.recipe.seed, epoch, self.recipe.batch_size, self.recipe.batch_tokens)
@@ -240,60 +235,50 @@ class FineTuning(Training[BertTask]):
     def changed_step(self) -> Iterator[None]:
         model, recipe = self.model, self.recipe
         step = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(self.forward)
-        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.end_epoch:
+        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.fit_last_layer:
             yield
 
     def compile(self) -> None:
-        compile_model(self.model, self.recipe, self.updates, self.compiled_loss, **self.optimizer_settings)
+        model, head, targets = self.model, getattr(self.model, "head", None), self.tokenized.targets
+        factors = model.kind.learning_rate_factors(head, targets)
+        layers = {"layer_decay": self.recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
+        compile_model(model, self.recipe, self.updates, self.loss, **layers, learning_rate_factors=factors)
+        model.kind.initialize_head(head, targets)
 
-    def start(self) -> None:
-        model, recipe = self.model, self.recipe
-        if self.updates < ENOUGH_UPDATES and not recipe.few_shot:
-            warnings.warn(
-                f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
-                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
-                stacklevel=4,
-            )
-        examples = tf.nest.flatten([*self.tokenized.segments, self.targets], expand_composites=True)
-        settings = {
-            **teacher_settings(self.teacher, vars(recipe)),
-            **digests_of_model(model),
-            EXAMPLES: digest(examples),
-            VALIDATION: self.validation and digest_of_examples(*self.validation),
-        }
-        if self.loss is not None:
-            settings["loss"] = json.dumps(keras.saving.serialize_keras_object(self.loss), sort_keys=True)
-        if self.mini_batch_size is not None:
-            settings["mini_batch_size"] = self.mini_batch_size
-        self.run.start(model, settings, () if self.end_epoch is None else self.end_epoch.starts)
-        model.kind.initialize_head(getattr(model, "head", None), self.targets)
+    def settings(self) -> dict[str, Any]:
+        examples = tf.nest.flatten([*self.tokenized.segments, self.tokenized.targets], expand_composites=True)
+        validation = self.validation and digest_of_examples(*self.validation)
+        return settings_of_run(self.model, self.recipe, self.teacher, digest(examples), validation) | self.changes
+
+    def further_variables(self) -> Sequence[keras.Variable]:
+        return () if self.fit_last_layer is None else self.fit_last_layer.starts
 
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
         batches, accumulate = self.epoch_batches[epoch], self.recipe.accumulate
         if accumulate == 1:
             return dataset_of(self.pack, batches[start:])
-        return accumulated_batches(self.pack, self.compiled_loss, batches, accumulate, start)
+        return accumulated_batches(self.pack, self.loss, batches, accumulate, start)
 
     def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
         model, kind = self.model, self.model.kind
-        if self.end_epoch is not None:
-            self.end_epoch(dataset_of(self.pack, self._ordinary_batches(0)))
+        if self.fit_last_layer is not None:
+            self.fit_last_layer(dataset_of(self.pack, self._ordinary_batches(0)))
         if self.validation is None:
             return {}
         x, y = self.validation
-        if not self.chosen:
+        if not self.open_settings:
             measures = report.evaluate(model, x, y, progress)
         else:  # each epoch at its best, for the choice of the best epoch
             answers = model.answers(x, progress)
             best = kind.choose(y, answers)
-            measures = {**kind.with_settings({**self.chosen, **best}).score(answers, y).measures, **best}
+            measures = {**kind.with_settings({**self.open_settings, **best}).score(answers, y).measures, **best}
         if monitors_loss(self.callbacks):
             measures["loss"] = model.evaluate(x, y, self.recipe.batch_size, verbose=0, return_dict=True)["loss"]
         return measures
 
     def finish(self) -> None:
-        best = self.run.history[self.run.best_epoch] if self.chosen and self.has_validation else {}
-        for name, default in self.chosen.items():
+        best = self.run.history[self.run.best_epoch] if self.open_settings and self.has_validation else {}
+        for name, default in self.open_settings.items():
             setattr(self.model, name, best.get(f"val_{name}", default))
         if self.recipe.frozen_layers or self.recipe.lora_rank is not None or self.recipe.few_shot:
             self.compile()  # the optimizer knows only the weights that were trainable; now `fit` trains all of them
@@ -332,7 +317,7 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples, with_padding: bo
     if truncated := int(np.sum(examples.lengths > longest)):
         message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
         advice = "; long_text='windows' reads all of their tokens" if model.READS_WINDOWS else ""
-        warnings.warn(f"{message}{advice}", stacklevel=5)
+        warnings.warn(f"{message}{advice}", stacklevel=4)
     return np.clip(examples.lengths, shortest, longest)
 
 
@@ -354,40 +339,3 @@ def _check_contrast(
 def _describe_batch_size(recipe: FineTuningWithTeacher) -> str:
     name = "batch_tokens" if recipe.batch_tokens else "batch_size"
     return f"{name}, now {getattr(recipe, name):,}"
-
-
-def make_pack(model: BertTask, examples: TokenizedExamples, class_weights: np.ndarray | None = None) -> Pack:
-    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs."""
-    segments, targets = examples.segments, examples.targets
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
-    def pack(rows: tf.Tensor) -> tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]:
-        x, y = model.batch(tuple(tf.gather(each, rows) for each in segments), tf.gather(targets, rows))
-        return (x, y) if class_weights is None else (x, y, model.kind.sample_weights(y, class_weights))
-
-    return pack
-
-
-def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
-    """Makes a dataset of batches, which are packed while the model trains on earlier ones."""
-    rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
-    packed = rows.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-    return packed.with_options(distribution.DATA_OPTIONS)
-
-
-def accumulated_batches(
-    pack: Pack, loss: keras.losses.Loss, batches: list[np.ndarray], accumulate: int, start: int
-) -> tf.data.Dataset:
-    """Makes a dataset of the batches from `start` on, each with its share in the loss of its update."""
-    first = start - start % accumulate  # the first batch of the update that `start` belongs to
-
-    def plan() -> Iterator[AccumulatedBatch]:
-        for number in range(first, len(batches), accumulate):
-            rows = batches[number : number + accumulate]
-            update = [pack(each) for each in rows]
-            for each, batch, share in zip(rows, update, shares_of_update(loss, update), strict=True):
-                yield AccumulatedBatch(batch, tf.fill([len(each), 1], share))
-
-    signature = AccumulatedBatch(dataset_of(pack, batches).element_spec, tf.TensorSpec([None, 1], tf.float32))
-    planned = tf.data.Dataset.from_generator(plan, output_signature=signature).skip(start - first)
-    return planned.prefetch(4).with_options(distribution.DATA_OPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +23,10 @@ from keras_bert.tasks.registry import Job, check_labels, load_task
 from keras_bert.tasks.steps import few_shot
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
-from keras_bert.training.distillation import check_teacher, student_of
-from keras_bert.training.fine_tune import FineTuning, split
-from keras_bert.training.run import Log, Position, Run
+from keras_bert.training.distillation import student_of
+from keras_bert.training.fine_tune import FineTuning, plan
+from keras_bert.training.run import Position
+from keras_bert.training.run_of_files import Log, RunOfFiles
 
 _LABELS_IN_LOG = 30  # labels in a line of the log
 
@@ -46,9 +48,8 @@ def fine_tune_files(
 ) -> dict[str, float]:
     """Fine-tunes a model on files of examples, and writes it into a directory with its report.
 
-    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks.
-    `keras-bert finetune` and `keras-bert distill classify` call this function. The same call resumes an interrupted
-    run, which ends with the same weights. After the end of the run, the same call returns the measures again.
+    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks. The same call
+    resumes an interrupted run, which ends with the same weights, and returns the measures of a finished one again.
 
     Args:
         task: a command of `keras-bert finetune`: "classify", "tag", "answer", "rank", "choose", "embed", ...
@@ -56,14 +57,12 @@ def fine_tune_files(
             or Parquet), for other tasks a table (CSV, TSV, JSON lines, Parquet or Excel); for "classify" also a
             directory with one directory per class.
         output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
-        validation: examples to measure each epoch on; the best epoch is kept. `validation_split` holds out training
-            examples instead.
+        validation: examples to measure each epoch on; the best epoch is kept.
         preset: the model to start from, see `presets.resolve`.
         teacher: a classifier, in place of `preset`. The new model learns from the teacher's predictions, and starts
             with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.
-        overwrite: whether to remove the run or the model in `output` first. The model's README.md stays. If `output`
-            holds files that no run wrote, nothing is removed, and an error is raised.
+        overwrite: whether to remove the run or the model in `output` first, but for its README.md.
         dtype: the dtype policy of training: "float32", "mixed_bfloat16" or "mixed_float16". The weights stay float32.
         strategy: the devices to train on, see `keras_bert.training.distribution.strategy`.
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
@@ -72,16 +71,13 @@ def fine_tune_files(
             `keras_bert.data.task_files`, for reading the files and making the model, such as `label_column`.
 
     Returns:
-        The measures of the model on the validation examples; without these, an empty dict. Of several processes, only
-        the chief gets the measures.
+        The measures on the validation examples, if there are any. Of several processes, only the chief gets them.
 
     Raises:
         FileExistsError: `output` holds anything but this run, or `overwrite` would remove a file that no run wrote.
-        OSError: a file cannot be read or written.
         ImportError: the extra `train` is not installed.
-        TypeError: a setting does not exist, or is of another type.
-        ValueError: an argument or a file is bad, the examples do not fit the model, or `output` holds a run that is
-            damaged or has other settings.
+        OSError, TypeError, ValueError: a file or a setting is bad, or `output` holds a run that is damaged or has other
+            settings.
         Interrupted: a KeyboardInterrupt, at SIGINT or SIGTERM, after the state is saved.
 
     Example:
@@ -98,9 +94,7 @@ def fine_tune_files(
     """
     start = {"preset": preset, "teacher": teacher, "num_layers": num_layers}
     job = Job(task, train, validation, settings)
-    return FineTuningRun(
-        job, output, **start, overwrite=overwrite, dtype=dtype, strategy=strategy, log=log
-    ).to_the_end()
+    return fine_tune_job(job, output, **start, overwrite=overwrite, dtype=dtype, strategy=strategy, log=log)
 
 
 def fine_tune_job(job: Job, output: str | Path, **options: Any) -> dict[str, float]:
@@ -108,40 +102,36 @@ def fine_tune_job(job: Job, output: str | Path, **options: Any) -> dict[str, flo
     return FineTuningRun(job, output, **options).to_the_end()
 
 
+@dataclasses.dataclass(kw_only=True)
 class FineTuningRun:
-    """A fine-tuning on files, from top to bottom in `to_the_end`; the arguments are those of `fine_tune_files`."""
+    """A fine-tuning on files, from top to bottom in `to_the_end`; the fields are arguments of `fine_tune_files`."""
 
-    def __init__(
-        self,
-        job: Job,
-        output: str | Path,
-        *,
-        preset: str | Path = "all-MiniLM-L6-v2",
-        teacher: str | Path | None = None,
-        num_layers: int | None = None,
-        overwrite: bool,
-        dtype: str,
-        strategy: str,
-        log: Log,
-    ) -> None:
-        if (teacher is None) != (num_layers is None) or (teacher is not None and job.task != "classify"):
+    job: Job = dataclasses.field(kw_only=False)
+    output: str | Path = dataclasses.field(kw_only=False)
+    preset: str | Path = "all-MiniLM-L6-v2"
+    teacher: str | Path | None = None
+    num_layers: int | None = None
+    overwrite: bool
+    dtype: str
+    strategy: str
+    log: Log
+
+    def __post_init__(self) -> None:
+        job, is_student = self.job, self.teacher is not None
+        if is_student != (self.num_layers is not None) or (is_student and job.task != "classify"):
             raise ValueError("a student needs the task 'classify', teacher and num_layers")
-        if job.recipe.few_shot and teacher is not None:
+        if job.recipe.few_shot and is_student:
             raise ValueError("few_shot and teacher exclude each other; leave one of them out")
-        self.job, self.recipe, self.output, self.log = job, job.recipe, output, log
-        self.preset, self.teacher, self.num_layers = preset, teacher, num_layers
-        self.dtype, self.strategy = dtype, strategy
-        self.source = preset if teacher is None else teacher
+        self.recipe, self.source = job.recipe, self.preset if self.teacher is None else self.teacher
         inputs = (job.train, job.validation, self.source)
-        self.run = Run.into(output, overwrite, inputs, self._describe, log, has_preset=teacher is None)
+        self.run = RunOfFiles(self.output, self.overwrite, inputs, self._describe, self.log, not is_student)
 
     def to_the_end(self) -> dict[str, float]:
         """Trains the model, or goes on with an interrupted run, and writes it. Returns the measures."""
         report.check_installed()
         with self.run.on_devices(self.dtype, self.strategy) as devices:
             self.read_examples(devices)
-            assert self.recipe.epochs is not None  # `split` has set it
-            self.run.log_position(self.settings, self.recipe.epochs)
+            self.run.log_position(self.settings, self.recipe.epochs or 0)
             keras.utils.set_random_seed(self.recipe.seed)
             with devices.scope(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
@@ -175,14 +165,14 @@ class FineTuningRun:
         may_be_few_shot = given.may_be_few_shot(self.teaching)
         per_class = job.texts_per_class(self.preset, self.training) if may_be_few_shot else None
         validation = None if self.to_measure is None else self.to_measure.xy
-        self.examples, self.validation, self.recipe = split(self.training.xy, validation, given, per_class)
+        self.examples, self.validation, self.recipe = plan(self.training.xy, validation, given, per_class)
         self.notices = []  # for the log
         if self.recipe.few_shot and given.few_shot is None:
             self.notices.append(few_shot.notice(per_class))
         if self.recipe.few_shot and job.pool_as_encoder(self.preset):
             self.notices.append(few_shot.POOLING_NOTICE)
-        epochs = self.recipe.epochs
-        if given.epochs is None and epochs is not None and epochs > EPOCHS:
+        epochs = self.recipe.epochs or 0
+        if given.epochs is None and epochs > EPOCHS:
             self.notices.append(f"{epochs} epochs, as there are few examples; epochs sets another number")
         self.settings = dict(vars(self.recipe))
         if self.teacher is None:
@@ -246,10 +236,6 @@ def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) ->
 
 def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertTask:
     teacher = load_task(handle, sequence_length=sequence_length)
-    try:
-        check_teacher(teacher, teacher)
-    except ValueError as error:
-        raise ValueError(f"teacher: {error}") from error
     if teacher.FILES is not ClassifyFiles:
         raise ValueError(f"teacher: {handle} is a {type(teacher).__name__}; expected a classifier of texts")
     return teacher

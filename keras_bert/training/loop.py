@@ -25,7 +25,6 @@ from keras_bert.recipe import Recipe
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.steps.replicas import build_optimizer
 from keras_bert.tasks.steps.training_step import flush_of_accumulation
-from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.run import Position, Run
 
@@ -62,8 +61,6 @@ class Training(Generic[Model]):
     """A training, read in `to_the_end`; a subclass knows what it learns from. An epoch ends with a measurement."""
 
     batches: list[int]  # the number of batches of each epoch
-    ends_accumulation: list[bool]  # of each epoch: whether its last batches make an update even if they are too few
-    has_validation: bool  # whether there are examples to measure with
     keeps_best = False  # whether the model ends with the weights of the epoch of the best measure
     patience: int | None = None  # with `keeps_best`, the number of epochs without a better one that end the training
 
@@ -71,27 +68,25 @@ class Training(Generic[Model]):
         self,
         model: Model,
         run: Run,
+        has_validation: bool,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         progress: bool | None = None,
         checkpoint_seconds: float = 60,
     ) -> None:
-        self.model, self.run = model, run
+        self.model, self.run, self.has_validation = model, run, has_validation
         self.callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
         self.progress, self.checkpoint_seconds = progress, checkpoint_seconds
 
     def to_the_end(self) -> list[dict[str, float]]:
         """Trains the model, or goes on with an interrupted run. Returns the history."""
-        self.prepare()
+        _check_monitored(self.callbacks, self.has_validation)
         with self.changed_step():
             self.compile()
-            self.start()
-            self.run_epochs()
+            with self.run.opened(self.model, self.settings(), self.further_variables()):
+                if self.run.measures is None:
+                    self.run_epochs()
         self.finish()
         return self.run.history
-
-    def prepare(self) -> None:
-        """Checks what the model learns from, and plans the batches."""
-        raise NotImplementedError
 
     def changed_step(self) -> contextlib.AbstractContextManager[None]:
         """Makes a context in which a step of the model is one of this training."""
@@ -101,21 +96,20 @@ class Training(Generic[Model]):
         """Compiles the model with the optimizer and the loss."""
         raise NotImplementedError
 
-    def start(self) -> None:
-        """Starts the run, with the settings that a resumed run must have again."""
+    def settings(self) -> dict[str, Any]:
+        """Lists the settings that a resumed run must have again."""
         raise NotImplementedError
+
+    def further_variables(self) -> Sequence[keras.Variable]:
+        """Lists what the state of an unfinished run holds besides the variables of the model and the optimizer."""
+        return ()
 
     def run_epochs(self) -> None:
         """Trains a compiled model in one call of `fit`, or goes on; `keeps_best` restores the best epoch."""
         run = self.run
-        _check_monitored(self.callbacks, self.has_validation)
-        with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
-            run.resume()
-            if run.measures is not None:
-                return
-            first = EpochLoop(self, first_signal)
-            last = LambdaCallback(on_train_batch_end=first.stop_after_batch, on_epoch_end=first.stop_after_epoch)
+        with signals_deferred(run.directory is not None) as signals:
             if run.epoch < len(self.batches) and not run.stopped:
+                loop = EpochLoop(self, signals)
                 keras.Model.fit(
                     self.model,
                     undocumented.epoch_datasets(self.model, lambda: self.dataset(run.epoch, run.step)),
@@ -123,13 +117,19 @@ class Training(Generic[Model]):
                     epochs=len(self.batches),
                     verbose=0,
                     shuffle=False,  # the batches are shuffled already
-                    callbacks=[first, *self.callbacks, last],
+                    callbacks=[loop, *self.callbacks, loop.after_callbacks],
                 )
             run.finish()
+        if signals:
+            raise Interrupted(run.position, signals[0], run.place)
 
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
         """Makes a dataset of the batches of an epoch from `start` on."""
         raise NotImplementedError
+
+    def ends_accumulation(self, epoch: int) -> bool:
+        """Whether the last batches of an epoch make an update even if they are too few for one."""
+        return True
 
     def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
         """Computes the measures of the model after an epoch; {} without examples to measure with."""
@@ -142,26 +142,19 @@ class Training(Generic[Model]):
 class EpochLoop(keras.callbacks.Callback):
     """Notes the batches and the measures of `fit` in a run, and saves its state."""
 
-    # Keras calls the callbacks in this order, after each batch and after each epoch: this one; the user's; then
-    # `stop_after_batch` and `stop_after_epoch`. If a user's callback raises an error, the batch is already counted, and
-    # the state saved if that was due.
+    # Keras calls, after each batch and after each epoch: this callback; the user's; then `after_callbacks`. If a user's
+    # callback raises an error, the batch is already counted, and the state saved if that was due.
 
-    def __init__(self, training: Training, first_signal: Callable[[], int]) -> None:
+    def __init__(self, training: Training, signals: Sequence[int]) -> None:
         super().__init__()
         self.training, self.run, self.task = training, training.run, training.model
-        self.first_signal = first_signal  # returns the number of the first signal, or 0
+        self.signals = signals  # the number of the first signal, once it has come
         self.log = TensorBoardLog(self.task, self.run)
         self.flush = flush_of_accumulation(self.task)
         self.saved_at, self.saved_rate = time.monotonic(), 0.0  # the time and the learning rate at the last save
-        self.noticed = 0  # the number of the signal noticed then
+        self.is_signalled = False  # whether there was a signal by then
         self.progress = training.progress if self.run.is_chief else False
-        self.bar = progress_bar(0, "batches", False)  # of the epoch
-
-    def save(self) -> None:
-        """Saves the state of the run."""
-        self.noticed = self.first_signal()
-        self.run.save()
-        self.saved_at, self.saved_rate = time.monotonic(), float(self.task.optimizer.learning_rate)
+        self.after_callbacks = LambdaCallback(on_train_batch_end=self.after_batch, on_epoch_end=self.after_epoch)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         run = self.run
@@ -174,7 +167,7 @@ class EpochLoop(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         run, loss = self.run, logs["loss"]
-        self.log.end_batch(loss)
+        self.log.write({"loss": loss}, with_rate=True)
         if not math.isfinite(loss):
             raise ValueError(
                 f"the loss is {loss} after batch {run.step + 1} of epoch {run.epoch + 1}, and cannot "
@@ -183,56 +176,58 @@ class EpochLoop(keras.callbacks.Callback):
         run.step += 1
         # After the last batch, `on_epoch_end` measures the model and then saves. The clocks of processes differ, but
         # `save` needs all of them at once.
-        is_due = self.first_signal() > 0 or time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
+        is_due = bool(self.signals) or time.monotonic() - self.saved_at >= self.training.checkpoint_seconds
         can_save = run.directory is not None and run.step < run.batches
         if can_save and true_in_any_process(self.task.distribute_strategy, is_due):
             self.save()
         self.bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
         self.bar.update()
 
+    def after_batch(self, batch: int, logs: Mapping[str, float]) -> None:
+        """Ends the run at a signal or as the user's callbacks say, and the epoch after its last batch."""
+        self.end_if_signalled()
+        self.run.stopped = self.task.stop_training
+        # Keras does not know the number of batches, see `epoch_datasets`: `stop_training` also ends the epoch.
+        self.task.stop_training |= self.run.step == self.run.batches
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.task.stop_training = self.run.stopped
-        if self.training.ends_accumulation[epoch]:
+        run, training = self.run, self.training
+        self.task.stop_training = run.stopped  # again: the epoch has ended, maybe not the training
+        if training.ends_accumulation(epoch):
             self.flush()
-        measures = self.training.measure(epoch, self.progress)
+        measures = training.measure(epoch, self.progress)
         logs.update({f"val_{name}": float(value) for name, value in measures.items()})
-        self.run.end_epoch(logs)
-        if measures and self.training.keeps_best:
-            self.keep_best(epoch)
+        run.add_epoch(logs)
+        if measures and training.keeps_best:
+            if run.best_epoch == epoch:
+                run.keep_best()
+            elif training.patience is not None and epoch - run.best_epoch >= training.patience:
+                run.stopped = self.task.stop_training = True
         # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
-        self.log.end_epoch(logs)
+        self.log.write({name: value for name, value in logs.items() if name != "loss"}, flush=True)
         self.save()
         self.bar.set_postfix_str(describe_logs(logs), refresh=False)
         self.bar.close()
-        self.run.log_epoch(describe_logs(logs))
+        run.log_epoch(describe_logs(logs))
 
-    def keep_best(self, epoch: int) -> None:
-        """Keeps the weights of the best epoch so far, and stops the run if that was too long ago."""
-        run, patience = self.run, self.training.patience
-        if run.best_epoch == epoch:
-            run.keep_best()
-        run.stopped |= patience is not None and epoch - run.best_epoch >= patience
-
-    # -- After the user's callbacks, which may have set `stop_training`.
-
-    def stop_after_batch(self, batch: int, logs: Mapping[str, float]) -> None:
-        self._end_if_signalled()
-        self.run.stopped = self.task.stop_training
-        # Keras counts the batches of the first epoch only, and ends another one early only so; see `on_epoch_end`.
-        self.task.stop_training = self.run.stopped or self.run.step == self.run.batches
-
-    def stop_after_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
-        run, rate = self.run, float(self.task.optimizer.learning_rate)
-        is_stopped = self.task.stop_training or run.stopped
-        if (is_stopped, rate) != (run.stopped, self.saved_rate):  # the callbacks did
-            run.stopped = is_stopped
+    def after_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Saves what the user's callbacks have changed, and ends the run at a signal."""
+        is_stopped, rate = self.task.stop_training, float(self.task.optimizer.learning_rate)
+        if (is_stopped, rate) != (self.run.stopped, self.saved_rate):
+            self.run.stopped = is_stopped
             self.save()
-        self.task.stop_training = is_stopped
-        self._end_if_signalled()
+        self.end_if_signalled()
 
-    def _end_if_signalled(self) -> None:
-        if self.noticed:
-            raise Interrupted(self.run.position, self.noticed, self.run.place)
+    def save(self) -> None:
+        """Saves the state of the run."""
+        self.is_signalled = bool(self.signals)
+        self.run.save()
+        self.saved_at, self.saved_rate = time.monotonic(), float(self.task.optimizer.learning_rate)
+
+    def end_if_signalled(self) -> None:
+        """Ends the run if there was a signal before its state was saved."""
+        if self.is_signalled:
+            raise Interrupted(self.run.position, self.signals[0], self.run.place)
 
 
 def monitors_loss(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
@@ -266,28 +261,22 @@ class TensorBoardLog:
     """Scalars for TensorBoard, in the run's `logs`. Writes nothing without a directory, or without `tensorboard`."""
 
     def __init__(self, model: keras.Model, run: Run) -> None:
-        self._writer = None
+        self._model, self._writer = model, None
         if run.directory and run.is_chief and importlib.util.find_spec("tensorboard"):
             with _os_errors():
                 self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
-        self._model = model
 
-    def end_batch(self, loss: float) -> None:
-        if self._writer is not None:
-            self._write({"loss": loss, "learning_rate": self._model.optimizer.learning_rate})
-
-    def end_epoch(self, logs: Mapping[str, float]) -> None:
-        if self._writer is not None:
-            self._write({name: value for name, value in logs.items() if name != "loss"})
-            with _os_errors():
-                self._writer.flush()
-
-    def _write(self, values: Mapping[str, float | Tensor]) -> None:
-        """Writes values; their step is the number of updates so far."""
-        assert self._writer is not None  # the callers have checked it
-        with _os_errors(), self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
-            for name, value in values.items():
+    def write(self, values: Mapping[str, float], with_rate: bool = False, flush: bool = False) -> None:
+        """Writes values, and the learning rate if `with_rate`. Their step is the number of updates so far."""
+        if self._writer is None:
+            return
+        optimizer = self._model.optimizer
+        rate = {"learning_rate": optimizer.learning_rate} if with_rate else {}
+        with _os_errors(), self._writer.as_default(int(optimizer.iterations.numpy())):
+            for name, value in {**values, **rate}.items():
                 tf.summary.scalar(name, value)
+            if flush:
+                self._writer.flush()
 
 
 @contextlib.contextmanager
@@ -301,7 +290,7 @@ def _os_errors() -> Iterator[None]:
         raise OSError(errno.EIO, reason, path) from None
 
 
-# -- Ends a run at a signal, between two batches, after its state is saved.
+# -- Ends a run at a signal, between two batches or at its end, after its state is saved.
 
 
 class Interrupted(KeyboardInterrupt):
@@ -313,31 +302,24 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def first_signal_deferred(enabled: bool) -> Iterator[Callable[[], int]]:
-    """Notes the first SIGINT or SIGTERM, and yields what returns its number, or 0; the next has its usual effect.
-
-    A signal that nobody has acted on has its usual effect at the end.
-    """
-    first_signal = [0]
-    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def signals_deferred(enabled: bool) -> Iterator[list[int]]:
+    """Yields a list, which gets the number of the first SIGINT or SIGTERM; the next has its usual effect."""
+    first: list[int] = []
+    is_possible = enabled and threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if is_possible}
+    handlers = {number: each for number, each in handlers.items() if each not in (signal.SIG_IGN, None)}
 
     def restore() -> None:
-        for number, handler in old_handlers.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
     def defer(number: int, frame: FrameType | None) -> None:
-        first_signal[0] = number
+        first.append(number)
         restore()
 
-    if not enabled or threading.current_thread() is not threading.main_thread():
-        yield lambda: 0
-        return
-    for number, handler in old_handlers.items():
-        if handler is not signal.SIG_IGN and handler is not None:
-            signal.signal(number, defer)
+    for number in handlers:
+        signal.signal(number, defer)
     try:
-        yield lambda: first_signal[0]
+        yield first
     finally:
         restore()
-    if first_signal[0]:
-        signal.raise_signal(first_signal[0])

@@ -25,19 +25,15 @@ from keras_bert.progress import progress_bar
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.steps.training_step import AccumulatedBatch
 from keras_bert.training import distribution
-from keras_bert.training.distillation import learning_from, teacher_settings
+from keras_bert.training.distillation import learning_from
 from keras_bert.training.loop import Training, compile_model, monitors_loss
-from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest_of_records, digests_of_model
+from keras_bert.training.run import Run, digest_of_records, settings_of_run
 
 
 class Phase(NamedTuple):
     """A part of a pre-training, with sequences of one length. Pass the second one as `then` to `pretrain`.
 
-    Attributes:
-        records: a directory written by `write_records`, or files.
-        steps: the number of batches.
-        batch_size: sequences per batch.
-        masking, validation: see `pretrain`.
+    Its attributes are the arguments of `pretrain` of these names, and `batch_size`, the sequences per batch.
     """
 
     records: str | Path | Sequence[str | Path]
@@ -71,9 +67,7 @@ def pretrain(
         model: a model with the heads of pre-training. It is compiled here.
         records: a directory written by `write_records`, or files.
         steps: the number of batches of these records.
-        directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
-            weights as without the interruption. After the run, only the weights stay. If `tensorboard` is installed,
-            its logs go there, too.
+        directory: the directory of the run's state, see `fine_tune`.
         validation: records to measure the model on.
         masking: draws new masks each time a record is read (dynamic masking, Liu et al. 2019, section 4.1). None: uses
             the masks in the records.
@@ -82,8 +76,7 @@ def pretrain(
             phases share one learning rate schedule.
         teacher: a larger model; `model` also learns its predictions and hidden states. See `learning_from`.
         callbacks: further Keras callbacks, see `fine_tune`. An epoch is `measure_every` steps.
-        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
-        checkpoint_seconds: seconds between saves of the state.
+        progress, checkpoint_seconds: see `fine_tune`.
         **recipe: the fields of `PretrainingWithTeacher`.
 
     Returns:
@@ -94,8 +87,8 @@ def pretrain(
         `pretraining.baselines`.
 
     Raises:
-        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
-            directory holds a run that is damaged or has other settings, records or preset.
+        FileNotFoundError, ValueError: the records cannot be used, the loss is not finite, or the directory holds a run
+            that is damaged or has other settings.
 
     Example:
         >>> import tempfile
@@ -108,15 +101,13 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
-    chosen = PretrainingWithTeacher.of(steps=steps, **recipe)
-    trained = teacher is not None or model.encoder.preset_digest is not None
-    chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
-    phases = [
-        Phase(records, steps, chosen.batch_size or BATCH_SIZE, masking, validation),
-        *([] if then is None else [then]),
-    ]
+    given = PretrainingWithTeacher.of(steps=steps, **recipe)
+    is_trained = teacher is not None or model.encoder.preset_digest is not None
+    complete = given.for_width(model.encoder.config.hidden_size, is_trained)
+    first = Phase(records, steps, complete.batch_size or BATCH_SIZE, masking, validation)
+    phases = [first] if then is None else [first, then]
     arguments = {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return Pretraining(model, phases, Run(directory), chosen, teacher, **arguments).to_the_end()
+    return Pretraining(model, phases, Run(directory), complete, teacher, **arguments).to_the_end()
 
 
 def evaluate_text(
@@ -147,8 +138,7 @@ def evaluate_text(
         `next_sentence_accuracy`; and the `baselines`, `masked_lm_accuracy_baseline` and so on.
 
     Raises:
-        FileNotFoundError, ValueError: the text cannot be used, an argument is bad, or the objective needs a head for
-            pairs and the model has none, or has one that is not needed.
+        FileNotFoundError, ValueError: the text cannot be used, or the objective does not fit the heads of the model.
 
     Example:
         >>> import tempfile
@@ -164,7 +154,6 @@ def evaluate_text(
         raise ValueError(f"objective is {objective!r}, but the model has {has}")
     paths = [path for each in ([text] if isinstance(text, str | Path) else text) for path in text_files(Path(each))]
     settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed}
-    assert model.preprocessor is not None  # a pre-trainer has one
     with files.temporary_directory() as folder:
         write_records(paths, folder, model.preprocessor, objective, layout, **settings)
         records = Records(folder)
@@ -185,22 +174,22 @@ class Pretraining(Training[BertPretrainer]):
         teacher: BertPretrainer | None = None,
         **how: Any,
     ) -> None:
-        super().__init__(model, run, **how)
+        super().__init__(model, run, any(phase.validation for phase in phases), **how)
         self.phases, self.recipe, self.teacher = phases, recipe, teacher
-        self.has_validation = any(phase.validation for phase in phases)
-
-    def prepare(self) -> None:
-        every = self.recipe.measure_every
-        for phase in self.phases:
-            dataclasses.replace(self.recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
-        self.records = [Records(phase.records) for phase in self.phases]
-        self.validation = [Records(phase.validation) if phase.validation else None for phase in self.phases]
+        for phase in phases:
+            dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
+        self.records = [Records(phase.records) for phase in phases]
+        self.validation = [Records(phase.validation) if phase.validation else None for phase in phases]
         for each in filter(None, (*self.records, *self.validation)):
-            _check_records(self.model, each)
-        # Of each epoch: the index of its phase, and there its first step.
-        self.starts = [(i, first) for i, phase in enumerate(self.phases) for first in range(0, phase.steps, every)]
-        left = [self.phases[i].steps - first for i, first in self.starts]  # of the phase
-        self.batches, self.ends_accumulation = [min(every, each) for each in left], [each <= every for each in left]
+            _check_records(model, each)
+        # Of each epoch: the index of its phase, its first step there, and the number of steps.
+        every = recipe.measure_every
+        self.epochs = [
+            (i, first, min(every, phase.steps - first))
+            for i, phase in enumerate(phases)
+            for first in range(0, phase.steps, every)
+        ]
+        self.batches = [count for _, _, count in self.epochs]
 
     def changed_step(self) -> contextlib.AbstractContextManager[None]:
         return learning_from(self.teacher, self.model, self.recipe.temperature)
@@ -209,27 +198,31 @@ class Pretraining(Training[BertPretrainer]):
         model, kind = self.model, {"adamw": AdamW, "lamb": LAMB}[self.recipe.optimizer]
         updates = sum(-(-phase.steps // self.recipe.accumulate) for phase in self.phases)
         compile_model(model, self.recipe, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
-        # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
+        # Keras makes a metric's variables at its first use. The state holds them, so they must exist before it is read.
         model.evaluate(_batches_in_order(self.records[0], self.phases[0].batch_size).take(1), verbose=0)
 
-    def start(self) -> None:
+    def settings(self) -> dict[str, Any]:
         maskings = [phase.masking for phase in self.phases]
-        settings = {
-            **teacher_settings(self.teacher, vars(self.recipe)), **digests_of_model(self.model),
-            "steps": [phase.steps for phase in self.phases], "batch_size": [phase.batch_size for phase in self.phases],
+        of_phases = {
+            "steps": [phase.steps for phase in self.phases],
+            "batch_size": [phase.batch_size for phase in self.phases],
             "masking": [each and [each.predictions, each.rate, each.masked_unit] for each in maskings],
-            EXAMPLES: [digest_of_records(each) for each in self.records],
-            VALIDATION: [each and digest_of_records(each) for each in self.validation],
-        }  # fmt: skip
-        self.run.start(self.model, settings)
+        }
+        records = [digest_of_records(each) for each in self.records]
+        validation = [each and digest_of_records(each) for each in self.validation]
+        return settings_of_run(self.model, self.recipe, self.teacher, records, validation, of_phases)
 
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
-        i, first = self.starts[epoch]
-        batches = _training_batches(self.records[i], self.phases[i], self.recipe, first + start)
-        return batches.take(self.batches[epoch] - start)
+        i, first, count = self.epochs[epoch]
+        return _training_batches(self.records[i], self.phases[i], self.recipe, first + start).take(count - start)
+
+    def ends_accumulation(self, epoch: int) -> bool:
+        """Whether an epoch is the last one of its phase."""
+        i, first, count = self.epochs[epoch]
+        return first + count == self.phases[i].steps
 
     def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
-        i, is_last = self.starts[epoch][0], self.ends_accumulation[epoch]
+        i, is_last = self.epochs[epoch][0], self.ends_accumulation(epoch)
         with_loss, batch_size = monitors_loss(self.callbacks), self.phases[i].batch_size
         return _measure(self.model, self.validation[i], batch_size, is_last, with_loss, progress)
 

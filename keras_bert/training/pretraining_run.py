@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -27,7 +27,8 @@ from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.training import distribution, report
 from keras_bert.training.distillation import config_of_student, student_of
 from keras_bert.training.pretrain import Phase, Pretraining
-from keras_bert.training.run import Log, Position, Run
+from keras_bert.training.run import Position
+from keras_bert.training.run_of_files import Log, RunOfFiles
 
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
 _PANELS = {  # of the learning curve
@@ -55,9 +56,8 @@ def pretrain_files(
 ) -> dict[str, float]:
     """Pre-trains a model on text, and writes it into a directory with its report.
 
-    Use it when the corpus is in text files. It calls `write_records` and `pretrain`; `keras-bert pretrain` and
-    `keras-bert distill pretrain` call this function. The same call resumes an interrupted run, which ends with the same
-    weights. After the end of the run, the same call returns the measures again.
+    Use it when the corpus is in text files. It calls `write_records` and `pretrain`. The same call resumes an
+    interrupted run, which ends with the same weights, and returns the measures of a finished one again.
 
     Args:
         corpus: text in UTF-8: files, or directories of .txt files.
@@ -100,22 +100,23 @@ def pretrain_files(
     return PretrainingRun(paths, output, validation, sources, settings, overwrite, dtype, strategy, log).to_the_end()
 
 
+@dataclasses.dataclass
 class PretrainingRun:
-    """A pre-training on files, from top to bottom in `to_the_end`; the arguments are those of `pretrain_files`."""
+    """A pre-training on files, from top to bottom in `to_the_end`; the fields are arguments of `pretrain_files`."""
 
-    def __init__(
-        self,
-        paths: Sequence[str | Path],
-        output: str | Path,
-        validation: str | Path | None,
-        sources: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        overwrite: bool,
-        dtype: str,
-        strategy: str,
-        log: Log,
-    ) -> None:
-        recipes = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
+    paths: Sequence[str | Path]
+    output: str | Path
+    validation: str | Path | None
+    sources: Mapping[str, Any]  # those of `vocab`, `size`, `preset`, `teacher` and `num_layers` that are given
+    given: Mapping[str, Any]
+    overwrite: bool
+    dtype: str
+    strategy: str
+    log: Log
+
+    def __post_init__(self) -> None:
+        sources = self.sources
+        recipes = split_by_kind(self.given, PretrainingWithTeacher, RowsRecipe, SecondPhase)
         if sources.keys() not in ({"vocab", "size"}, {"preset"}, {"teacher", "num_layers"}):
             raise ValueError(
                 "a new model needs vocab and size, a model to train further only preset, a student teacher and "
@@ -123,11 +124,10 @@ class PretrainingRun:
             )
         new = read_size(sources["size"]) if "size" in sources else None
         self.recipe, self.rows, self.second = recipe, _, second = with_schedule(new, *recipes)
-        assert recipe.steps
-        self.paths, self.output, self.validation, self.sources, self.log = paths, output, validation, sources, log
-        self.dtype, self.strategy, self.has_teacher = dtype, strategy, "teacher" in sources
+        self.has_teacher = "teacher" in sources
         self.source: str | Path | None = sources.get("preset") or sources.get("teacher")
-        self.steps = [recipe.steps - (second.then_steps or 0), *filter(None, [second.then_steps])]  # of each phase
+        then_steps = second.then_steps or 0
+        self.steps = [(recipe.steps or 0) - then_steps, *filter(None, [then_steps])]  # of each phase
         # The model is measured after each of these steps.
         self.epoch_ends = [
             first + min(done + recipe.measure_every, count)
@@ -140,8 +140,8 @@ class PretrainingRun:
             del self.settings["learning_rate"]  # the size of the model decides it
         if not self.has_teacher:
             del self.settings["temperature"]
-        inputs = (*paths, validation, sources.get("vocab"), sources.get("size"), self.source)
-        self.run = Run.into(output, overwrite, inputs, self._describe, log, has_preset="preset" in sources)
+        inputs = (*self.paths, self.validation, sources.get("vocab"), sources.get("size"), self.source)
+        self.run = RunOfFiles(self.output, self.overwrite, inputs, self._describe, self.log, "preset" in sources)
 
     def to_the_end(self) -> dict[str, float]:
         """Trains the model, or goes on with an interrupted run, and writes it. Returns the measures."""
@@ -173,8 +173,7 @@ class PretrainingRun:
         """Loads the model to train further, or the teacher; or the vocabulary. Returns a line of the log about it."""
         rows, sources, self.trained = self.rows, self.sources, None
         if self.source is not None:
-            role = "teacher" if self.has_teacher else "preset"
-            self.trained, origin = _load_masked_lm(self.source, rows, self.second, role)
+            self.trained, origin = self._load_masked_lm(self.source)
             self.config, self.preprocessor = self.trained.encoder.config, self.trained.preprocessor
             if self.has_teacher:
                 config_of_student(self.trained, sources["num_layers"])  # raises, before anything is overwritten
@@ -184,38 +183,74 @@ class PretrainingRun:
             tokenizer = read_vocabulary(str(sources["vocab"]))
             origin = f"new weights, of the size {sources['size']}"
             self.config = config_of(str(sources["size"]), tokenizer, objective != "sentences")
-            self.preprocessor = _preprocessor_of(tokenizer, self.config, _longest(rows, self.second, self.config))
+            self.preprocessor = _preprocessor_of(tokenizer, self.config, self._longest(self.config))
         self.rows = dataclasses.replace(rows, objective=objective)
         return origin
 
+    def _load_masked_lm(self, handle: str | Path) -> tuple[BertPretrainer, str]:
+        """Loads the preset to train further, or the teacher. Returns it, and a line of the log about its weights."""
+        objective, role = self.rows.objective, "teacher" if self.has_teacher else "preset"
+        with formats.open_checkpoint(handle) as checkpoint:
+            heads, length = checkpoint.heads, self._longest(checkpoint.config)
+        pairs = None if objective is None else objective != "sentences"
+        note = f"weights of {handle}"
+        if "masked_lm" not in heads:
+            purpose = "to learn from" if self.has_teacher else "to train further"
+            raise ValueError(f"{role}: {handle} has no masked language modeling head {purpose}")
+        if "next_sentence" not in heads:
+            note += "; it has no head for pairs, and gets none"
+            if pairs and not self.has_teacher:
+                raise ValueError(f"{handle} has no head for pairs, which objective {objective!r} needs; leave it out")
+        elif pairs is False:
+            note += "; its head for pairs is left out"
+        return BertPretrainer.from_preset(handle, sequence_length=length, pairs=pairs, objective=objective), note
+
+    def _longest(self, config: BertConfig) -> int:
+        """Returns the length of the longest rows, which is the model's. Raises ValueError if it is too long."""
+        first, then = self.rows.sequence_length or 0, self.second.then_length or 0
+        if self.second.then_steps is None:
+            return first
+        if then > config.max_positions:
+            raise ValueError(f"then_length is {then}; the model has {config.max_positions} positions")
+        return max(first, then)
+
     def write_rows(self, devices: tf.distribute.Strategy, origin: str) -> list[Phase]:
         """Writes the records of each phase, in place of an old run. Returns the phases."""
-        recipe, rows, second, run = self.recipe, self.rows, self.second, self.run
-        assert rows.objective
-        assert self.preprocessor is not None  # a pre-trainer has one
-        for each in filter(None, (self.training_texts, self.validation_texts)):
-            check_documents(each, rows.layout, rows.objective)
-        sizes = [(".", rows.sequence_length, self.steps[0], recipe.batch_size)]
-        if second.then_steps is not None:
-            sizes.append((_THEN, second.then_length, second.then_steps, second.then_batch_size))
-        tokenizer = self.preprocessor.tokenizer
-        all_rows = [
-            _Rows(folder, _preprocessor_of(tokenizer, self.config, length), rows, recipe.seed, *counts)
-            for folder, length, *counts in sizes
-        ]
+        rows, second, run, phases = self.rows, self.second, self.run, []
+        for texts in filter(None, (self.training_texts, self.validation_texts)):
+            check_documents(texts, rows.layout, str(rows.objective))
         if run.is_chief and not self.has_teacher:
             self.log(origin)
-        with distribution.chief_first(devices), run.renewed() as folder:
-            counts = [each.write(folder, self.training_texts, self.validation_texts, self.log) for each in all_rows]
-        self.counts = counts[0]  # of the text
-        assert run.directory is not None  # inside the output
-        return [each.phase(run.directory, bool(self.validation_texts)) for each in all_rows]
+        sizes = [
+            (".", rows.sequence_length, self.recipe.batch_size),
+            (_THEN, second.then_length, second.then_batch_size),
+        ]
+        names = ("objective", "layout", "masked_unit", "pack", "processes")
+        settings = {**{name: getattr(rows, name) for name in names}, "seed": self.recipe.seed}
+        with distribution.chief_first(devices), run.renewed() as new:
+            for steps, (folder, length, batch_size) in zip(self.steps, sizes, strict=False):  # one phase, or both
+                preprocessor = _preprocessor_of(self.preprocessor.tokenizer, self.config, length)
+                settings["predictions"] = predictions = default_predictions(length or 0)
+                texts, target = self.training_texts, new / folder / _RECORDS
+                counts = write_records(texts, target, preprocessor, copies=rows.copies, **settings)
+                described = _describe_text(counts, texts, rows.copies)
+                self.log(f"{described}, in rows of {length} tokens, for {counted(steps, 'step')}")
+                if not phases:
+                    self.counts = counts  # of the text
+                validation = None
+                if texts := self.validation_texts:
+                    counts = write_records(texts, new / folder / _VALIDATION, preprocessor, **settings)
+                    self.log(f"validation: {_describe_text(counts, texts)}")
+                    validation = run.state / folder / _VALIDATION
+                masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=rows.masked_unit)
+                masking = None if rows.static_masking else masking
+                phases.append(Phase(run.state / folder / _RECORDS, steps, batch_size, masking, validation))
+        return phases
 
     def make_model(self) -> BertPretrainer:
         """Makes the model to train: a new one, the one to train further, or a student."""
         objective = self.rows.objective
         if self.trained is None:
-            assert self.preprocessor is not None
             return BertPretrainer(BertEncoder(self.config), self.preprocessor, objective != "sentences", objective)
         return student_of(self.trained, self.sources["num_layers"]) if self.has_teacher else self.trained
 
@@ -241,7 +276,9 @@ class PretrainingRun:
         if self.second.then_steps is not None:
             settings |= vars(self.second)
         settings |= {"dtype": self.dtype, **counts}
-        measures = _measures_of(history[-1])
+        last = history[-1]
+        measured = [name for name in last if name.startswith("val_") and name != "val_loss"]
+        measures = {"loss": last["loss"], **{name.removeprefix("val_"): last[name] for name in measured}}
         report.write_report(self.output, settings, by_step, Score(measures), _PANELS)
         data = {"training data": f"{counts['tokens'] // rows.copies:,} tokens of {_names(self.training_texts)}"}
         if self.validation_texts:
@@ -254,77 +291,8 @@ def _names(paths: Sequence[Path]) -> str:
     return paths[0].name if len(paths) == 1 else f"{len(paths):,} files"
 
 
-def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
-    """Selects the loss and the validation measures of an entry of the history, named as `evaluate` names them."""
-    measures = {name.removeprefix("val_"): value for name, value in entry.items() if name.startswith("val_")}
-    return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
-
-
-def _longest(rows: RowsRecipe, second: SecondPhase, config: BertConfig) -> int:
-    """Returns the length of the longest rows, which the model is saved with. Raises ValueError if it is too long."""
-    assert rows.sequence_length
-    if second.then_steps is None:
-        return rows.sequence_length
-    assert second.then_length
-    if second.then_length > config.max_positions:
-        raise ValueError(f"then_length is {second.then_length}; the model has {config.max_positions} positions")
-    return max(rows.sequence_length, second.then_length)
-
-
 def _preprocessor_of(tokenizer: Tokenizer, config: BertConfig, length: int | None) -> BertPreprocessor:
     return BertPreprocessor(tokenizer, length, max_sequence_length=config.max_positions)
-
-
-def _load_masked_lm(handle: str | Path, rows: RowsRecipe, second: SecondPhase, role: str) -> tuple[BertPretrainer, str]:
-    """Loads the preset to train further, or the teacher. Returns it, and a line of the log about its weights."""
-    with formats.open_checkpoint(handle) as checkpoint:
-        heads, length = checkpoint.heads, _longest(rows, second, checkpoint.config)
-    pairs = None if rows.objective is None else rows.objective != "sentences"
-    note = f"weights of {handle}"
-    if "masked_lm" not in heads:
-        purpose = "to learn from" if role == "teacher" else "to train further"
-        raise ValueError(f"{role}: {handle} has no masked language modeling head {purpose}")
-    if "next_sentence" not in heads:
-        note += "; it has no head for pairs, and gets none"
-        if pairs and role == "preset":
-            raise ValueError(f"{handle} has no head for pairs, which objective {rows.objective!r} needs; leave it out")
-    elif pairs is False:
-        note += "; its head for pairs is left out"
-    return BertPretrainer.from_preset(handle, sequence_length=length, pairs=pairs, objective=rows.objective), note
-
-
-class _Rows(NamedTuple):
-    """The rows of a phase of pre-training, all of one length."""
-
-    folder: str  # in that of the run's state
-    preprocessor: BertPreprocessor
-    recipe: RowsRecipe
-    seed: int
-    steps: int
-    batch_size: int
-
-    def write(self, run: Path, training_paths: list[Path], validation_paths: list[Path], log: Log) -> dict[str, int]:
-        """Writes records of text files, in the directory of a run's state. Returns the counts of `write_records`."""
-        recipe, length, folder = self.recipe, self.preprocessor.sequence_length, run / self.folder
-        predictions = default_predictions(length)
-        names = ("objective", "layout", "masked_unit", "pack", "processes")
-        settings = {name: getattr(recipe, name) for name in names}
-        settings |= {"seed": self.seed, "predictions": predictions}
-        counts = write_records(training_paths, folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings)
-        text = _describe_text(counts, training_paths, recipe.copies)
-        log(f"{text}, in rows of {length} tokens, for {counted(self.steps, 'step')}")
-        if validation_paths:
-            validation_counts = write_records(validation_paths, folder / _VALIDATION, self.preprocessor, **settings)
-            log(f"validation: {_describe_text(validation_counts, validation_paths)}")
-        return counts
-
-    def phase(self, run: Path, has_validation: bool) -> Phase:
-        """Makes the phase that trains on the records."""
-        folder, predictions = run / self.folder, default_predictions(self.preprocessor.sequence_length)
-        masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=self.recipe.masked_unit)
-        phase_masking = None if self.recipe.static_masking else masking
-        validation = folder / _VALIDATION if has_validation else None
-        return Phase(folder / _RECORDS, self.steps, self.batch_size, phase_masking, validation)
 
 
 def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:

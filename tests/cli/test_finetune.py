@@ -20,7 +20,8 @@ from keras_bert.choices import PROBLEM_TYPES
 from keras_bert.data import Answer
 from keras_bert.tasks.kinds import classes
 from keras_bert.training import fine_tuning_run
-from keras_bert.training.run import Run, load_state, save_state
+from keras_bert.training.run import load_state, save_state
+from keras_bert.training.run_of_files import RunOfFiles
 
 from ..support import small
 from ..support.commands import KINDS, QUICK, columns, flat, invoke, json_lines
@@ -112,10 +113,10 @@ def test_the_model_of_any_task_may_be_overwritten(tmp_path):
     model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), dense={"units": 3})
     model.save_preset(tmp_path)
     assert (tmp_path / "2_Dense/config.json").exists()
-    Run.into(tmp_path, overwrite=True)  # raises nothing
+    RunOfFiles(tmp_path, overwrite=True)  # raises nothing
     (tmp_path / "1_Pooling/mine.txt").touch()
     with pytest.raises(FileExistsError, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
-        Run.into(tmp_path, overwrite=True)
+        RunOfFiles(tmp_path, overwrite=True)
 
 
 def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
@@ -123,7 +124,7 @@ def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
     model.save_preset(tmp_path)
     (tmp_path / files.RUN).mkdir()
     (tmp_path / "README.md").write_text("my words")
-    Run.into(tmp_path, overwrite=True).clear()
+    RunOfFiles(tmp_path, overwrite=True).clear()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["README.md"]
     assert (tmp_path / "README.md").read_text() == "my words"
 
@@ -132,7 +133,7 @@ def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch, tmp_path):
     for is_terminal, count in ((True, 0), (False, 1)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
         lines = []
-        Run.into(tmp_path, False, log=lines.append).log_epoch("loss 1.0")
+        RunOfFiles(tmp_path, False, log=lines.append).log_epoch("loss 1.0")
         assert len(lines) == count
 
 
@@ -141,12 +142,16 @@ def taught(monkeypatch):
     """What reaches the training, which trains nothing: a list of (model, examples, to measure with, settings)."""
     calls = []
 
-    def to_the_end(training):
-        calls.append((training.model, training.examples, training.validation, vars(training.recipe)))
-        save_state(training.run.directory / "state.safetensors", [], {})
-        return [{"epoch": 1, "loss": 1.0}]
+    class Training:
+        def __init__(self, model, examples, validation, run, recipe, **more):
+            self.run = run
+            calls.append((model, examples, validation, vars(recipe)))
 
-    monkeypatch.setattr(fine_tuning_run.FineTuning, "to_the_end", to_the_end)
+        def to_the_end(self):
+            save_state(self.run.directory / "state.safetensors", [], {})
+            return [{"epoch": 1, "loss": 1.0}]
+
+    monkeypatch.setattr(fine_tuning_run, "FineTuning", Training)
     return calls
 
 

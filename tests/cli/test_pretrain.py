@@ -164,12 +164,16 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     )
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
 
-    def to_the_end(training):
-        save_state(training.run.directory / "state.safetensors", [], {})
-        trained.append((training.model, training.phases, training.recipe))
-        return history
+    class Training:
+        def __init__(self, model, phases, run, recipe, *_, **more):
+            self.run = run
+            trained.append((model, phases, recipe))
 
-    monkeypatch.setattr(pretraining_run.Pretraining, "to_the_end", to_the_end)
+        def to_the_end(self):
+            save_state(self.run.directory / "state.safetensors", [], {})
+            return history
+
+    monkeypatch.setattr(pretraining_run, "Pretraining", Training)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--steps": "7", "--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}

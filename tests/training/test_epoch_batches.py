@@ -7,8 +7,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert.training.batches import batches_of_epoch
-from keras_bert.training.fine_tune import accumulated_batches
+from keras_bert.training.batches import accumulated_batches, batches_of_epoch
 
 LENGTHS = st.lists(st.integers(2, 40), min_size=1, max_size=300).map(np.array)
 

@@ -1,6 +1,5 @@
 """A run that is interrupted, at any moment and however, ends with the weights of one that was not, bit for bit."""
 
-import contextlib
 import os
 import re
 import shutil
@@ -14,8 +13,9 @@ import pytest
 
 from keras_bert import BertClassifier, files
 from keras_bert.training import fine_tune, report, run
-from keras_bert.training.loop import Interrupted, first_signal_deferred
+from keras_bert.training.loop import Interrupted, signals_deferred
 from keras_bert.training.run import Run, RunError, load_state
+from keras_bert.training.run_of_files import RunOfFiles
 
 from ..support import reviews, small
 from ..support.data import ROOT
@@ -161,7 +161,7 @@ def test_the_first_of_equally_good_epochs_is_the_best():
 def test_a_log_says_whether_a_run_goes_on(tmp_path, monkeypatch, epoch, stopped, word):
     lines, position = [], run.Position(epoch, 0, 6, stopped)
     monkeypatch.setattr(Run, "saved_position", lambda *_: position)
-    Run.into(tmp_path / "out", False, log=lines.append).log_position({}, 2)
+    RunOfFiles(tmp_path / "out", False, log=lines.append).log_position({}, 2)
     assert [word in line for line in lines] == [True]
 
 
@@ -240,17 +240,18 @@ def test_any_damage_is_noticed(begun):
 
 @pytest.mark.slow
 def test_a_finished_run_needs_its_weights_only(unbroken, tmp_path):
-    learner, history = trained(tmp_path, checkpoint_seconds=1e9)
+    directory = tmp_path / files.RUN
+    learner, history = trained(directory, checkpoint_seconds=1e9)
     assert_same((learner, history), unbroken)
-    assert {path.name for path in tmp_path.iterdir()} <= {"state.safetensors", "logs"}
-    stored, notes = load_state(tmp_path / "state.safetensors")
+    assert {path.name for path in directory.iterdir()} <= {"state.safetensors", "logs"}
+    stored, notes = load_state(directory / "state.safetensors")
     assert [value.shape for value in stored] == [variable.shape for variable in learner.variables]
-    Run(tmp_path).seal({"accuracy": 0.5})
-    assert load_state(tmp_path / "state.safetensors") == ([], notes | {"measures": {"accuracy": 0.5}})
-    with error_names(RunError, tmp_path, "finished", "choose another directory", "delete"):
-        fine_tune(learner, examples(), examples(6), tmp_path, **SETTINGS | {"checkpoint_seconds": 1e9})
-    with error_names(RunError, tmp_path, "a finished run", "seed"):
-        fine_tune(learner, examples(), examples(6), tmp_path, **SETTINGS, seed=1)
+    RunOfFiles(tmp_path, overwrite=False).seal({"accuracy": 0.5})
+    assert load_state(directory / "state.safetensors") == ([], notes | {"measures": {"accuracy": 0.5}})
+    with error_names(RunError, directory, "finished", "choose another directory", "delete"):
+        fine_tune(learner, examples(), examples(6), directory, **SETTINGS | {"checkpoint_seconds": 1e9})
+    with error_names(RunError, directory, "a finished run", "seed"):
+        fine_tune(learner, examples(), examples(6), directory, **SETTINGS, seed=1)
 
 
 @pytest.mark.slow
@@ -299,25 +300,31 @@ def test_a_signal_saves_the_state_and_ends_the_run(unbroken, tmp_path, number, s
 
 @pytest.mark.usefixtures("heeded")
 def test_the_second_signal_has_its_usual_effect():
-    with contextlib.ExitStack() as stack:
-        noticed = stack.enter_context(first_signal_deferred(True))
+    with signals_deferred(True) as signals:
         os.kill(os.getpid(), signal.SIGINT)
-        assert noticed() == signal.SIGINT
+        assert signals == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):  # nobody has acted on the first
-            stack.close()
-    with first_signal_deferred(False) as noticed, pytest.raises(KeyboardInterrupt):
+    with signals_deferred(False) as signals, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.usefixtures("heeded")
-def test_a_signal_that_comes_too_late_to_interrupt_has_its_usual_effect():
-    stack = contextlib.ExitStack()
-    stack.enter_context(first_signal_deferred(True))
-    os.kill(os.getpid(), signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        stack.close()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_complete_run_is_saved_ends_it_as_any_other(begun, unbroken, monkeypatch, number):
+    """It is not lost, and the same call then returns at once."""
+    save_state = run.save_state
+
+    def signalled(path, values, notes):
+        if notes["is_finished"]:
+            os.kill(os.getpid(), number)
+        save_state(path, values, notes)
+
+    monkeypatch.setattr(run, "save_state", signalled)
+    with pytest.raises(Interrupted) as interrupted:
+        trained(begun)
+    assert (interrupted.value.number, interrupted.value.position) == (number, (2, 0, 6, False))
+    assert_same(trained(begun, stop_at=1), unbroken)
 
 
 @pytest.mark.timing
