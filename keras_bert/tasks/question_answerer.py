@@ -30,17 +30,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.base.by_length import GraphByLength
 from keras_bert.tasks.base.columns import Inputs
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples, ToTrain
+from keras_bert.tasks.heads import spans
 from keras_bert.tasks.heads.long_text import sequence_output
-from keras_bert.tasks.heads.spans import (
-    SpanLoss,
-    answer_byte_span,
-    best_spans,
-    rank_answers,
-    read_contexts,
-    row_lengths,
-    span_targets,
-    tokens_before,
-)
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -53,7 +44,7 @@ class Spans(SpanAnswers, Kind[list[SpanAnswer]]):
     """`SpanAnswers`, learned as the positions of the first and the last token."""
 
     def loss(self) -> keras.losses.Loss:
-        return SpanLoss()
+        return spans.SpanLoss()
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -134,12 +125,12 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
         self, questions: list[str], contexts: list[str], top_k: int, batch_tokens: int, bar: tqdm
     ) -> list[list[SpanAnswer]]:
         texts = as_strings(contexts)
-        tokenized = read_contexts(self.preprocessor, as_strings(questions), texts)
-        lengths = np.maximum(row_lengths(self.preprocessor, tokenized), self.preprocessor.sequence_length or 0)
+        tokenized = spans.read_contexts(self.preprocessor, as_strings(questions), texts)
+        lengths = np.maximum(spans.row_lengths(self.preprocessor, tokenized), self.preprocessor.sequence_length or 0)
         bar.total += len(lengths)
         outputs = self._by_length.compute(list(tokenized.segments), lengths, batch_tokens, bar)
         check_finite(outputs, item="window")
-        outputs = rank_answers(tokenized, texts, tf.constant(np.array(outputs)), self.no_answer_threshold, top_k)
+        outputs = spans.rank_answers(tokenized, texts, tf.constant(np.array(outputs)), self.no_answer_threshold, top_k)
         columns = {name: values.numpy().tolist() for name, values in outputs._asdict().items()}  # each [batch, top_k]
         answers = []
         for index, context in enumerate(contexts):
@@ -153,13 +144,14 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
         """Finds the best spans in rows of `Contexts.segments`: score, first and last token, and the score of [CLS]."""
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
         may_start = is_best.to_tensor() > 0  # [windows, tokens]
-        positions = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
+        tokens = tf.range(tf.shape(may_start, tf.int64)[1])
+        positions = spans.tokens_before(self.preprocessor, question)[:, None] + tokens
         positions = tf.minimum(positions, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
         token_logits = tf.gather(logits, positions, batch_dims=1)  # [windows, tokens, 2]
-        spans = best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, NUM_BEST)
+        best = spans.best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, NUM_BEST)
         no_answer = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), NUM_BEST, axis=1)  # [windows, 20], of [CLS]
-        starts, ends = (tf.cast(each, no_answer.dtype) for each in (spans.starts, spans.ends))
-        return tf.stack([spans.scores, starts, ends, no_answer], axis=-1)  # [windows, 20, 4]
+        starts, ends = (tf.cast(each, no_answer.dtype) for each in (best.starts, best.ends))
+        return tf.stack([best.scores, starts, ends, no_answer], axis=-1)  # [windows, 20, 4]
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         """Packs questions with windows that fit into a row, int32 `[windows, seq_length]` each."""
@@ -173,8 +165,8 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
             `answer`, string `[batch]`, and of the same shape `start`, `end` (int32), `score`, `probability` and
             `no_answer_score` (float32), as in `answer`.
         """
-        tokenized = read_contexts(self.preprocessor, question, context)
-        answers = rank_answers(
+        tokenized = spans.read_contexts(self.preprocessor, question, context)
+        answers = spans.rank_answers(
             tokenized, context, self._find_spans(*tokenized.segments), self.no_answer_threshold, top_k=1
         )
         outputs = {name: values[:, 0] for name, values in answers._asdict().items() if name != "exists"}
@@ -209,18 +201,19 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
             raise ValueError(f"got {counted(questions, 'question')}, but no answers")
         if len(questions) != len(y):
             raise ValueError(f"got {counted(questions, 'question')}, but answers to {len(y):,}")
-        byte_spans = [answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
+        byte_spans = [spans.answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
         chunks = []
         for first in range(0, len(questions) or 1, QUESTIONS_AT_A_TIME):
             chunk = slice(first, first + QUESTIONS_AT_A_TIME)
-            tokenized = read_contexts(self.preprocessor, as_strings(questions[chunk]), as_strings(contexts[chunk]))
-            targets, without_tokens = span_targets(
+            texts = as_strings(questions[chunk]), as_strings(contexts[chunk])
+            tokenized = spans.read_contexts(self.preprocessor, *texts)
+            targets, without_tokens = spans.span_targets(
                 self.preprocessor, tokenized, *np.array(byte_spans[chunk], np.int64).reshape(-1, 2).T
             )
             for number in first + without_tokens[:1]:
                 answer = y[number][0][0]
                 raise ValueError(f"question {number} (from 0): its answer {answer!r} has no tokens")
-            chunks.append((*tokenized.segments[:2], targets, row_lengths(self.preprocessor, tokenized)))
+            chunks.append((*tokenized.segments[:2], targets, spans.row_lengths(self.preprocessor, tokenized)))
         question, window, targets, lengths = (tf.concat(parts, axis=0) for parts in zip(*chunks, strict=True))
         return TokenizedExamples((question, window), targets, lengths.numpy())
 

@@ -29,19 +29,10 @@ from keras_bert.tasks.base.columns import Inputs, as_arrays, as_tensors, as_weig
 from keras_bert.tasks.base.storable import Storable, UntrainedWarning
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.steps import training_step
 from keras_bert.tasks.steps.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.steps.replicas import Replicated, run_update
-from keras_bert.tasks.steps.training_step import (
-    AccumulatedBatch,
-    Forward,
-    LossTerm,
-    count_averaged,
-    gradients_in_units,
-    loss_terms,
-    loss_to_minimize,
-    on_labels,
-    weighted_sum,
-)
+from keras_bert.tasks.steps.training_step import AccumulatedBatch, Forward, LossTerm, on_labels
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -303,14 +294,14 @@ class BertTask(Replicated, Storable, Answerer):
         training: bool = True,
     ) -> Tensor:
         """Computes the loss on the labels, as Keras's method does."""
-        return weighted_sum(self.label_terms(x, y, y_pred, sample_weight))
+        return training_step.weighted_sum(self.label_terms(x, y, y_pred, sample_weight))
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         """Computes the terms of the loss on the labels. Most losses have one term."""
         mean = super().compute_loss(x, y, y_pred, sample_weight)
         loss = (keras.tree.flatten(self.loss) or [None])[0]
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
-        return [LossTerm(mean, count_averaged(loss, labels, y_pred, sample_weight))]
+        return [LossTerm(mean, training_step.count_averaged(loss, labels, y_pred, sample_weight))]
 
     def train_step(self, data: tuple[Inputs, ...] | AccumulatedBatch) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
@@ -318,10 +309,10 @@ class BertTask(Replicated, Storable, Answerer):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         with tf.GradientTape() as tape:
             terms, y_pred, backward = self._forward(self, tape, x, y, sample_weight)
-            loss = self.optimizer.scale_loss(loss_to_minimize(terms, shares, self.optimizer))
+            loss = self.optimizer.scale_loss(training_step.loss_to_minimize(terms, shares, self.optimizer))
         weights = self.trainable_weights
         gradients = tape.gradient(loss, weights) if backward is None else backward(tape.gradient(loss, y_pred))
-        gradients = gradients_in_units(self.optimizer, gradients, weights)
+        gradients = training_step.gradients_in_units(self.optimizer, gradients, weights)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
             # Keras would warn of a pooler without gradients, which is normal if the task does not read it.
@@ -338,7 +329,8 @@ class BertTask(Replicated, Storable, Answerer):
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
-        undocumented.loss_tracker(self).update_state(loss_terms(self, x, y, y_pred, sample_weight, training=False))
+        terms = training_step.loss_terms(self, x, y, y_pred, sample_weight, training=False)
+        undocumented.loss_tracker(self).update_state(terms)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     @property
