@@ -52,7 +52,7 @@ class Answerer:
         """Answers examples: those of the task's verb, as `Answers.score` takes them."""
         return getattr(self, self.VERB)(*self.columns(x), progress=progress)
 
-    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         """Makes the outputs of a serving signature, by name, from the model's for texts; strings are bytes."""
         raise ValueError("this export is an encoder without a task, which no server can ask; export a task's model")
 

@@ -123,7 +123,7 @@ class Chooser(Answerer):
         questions, *choices = self.columns(x)
         return self.choose(questions, [*zip(*choices, strict=True)], progress=progress)
 
-    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         return {"logit": outputs.reshape(-1).astype(np.float32)}
 
 

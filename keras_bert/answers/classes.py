@@ -314,7 +314,7 @@ class Classifier(Answerer):
         self.check_pairs(len(columns) > 1)
         return columns
 
-    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         return self.kind.served(outputs.reshape(-1, len(self.labels)))
 
     def check_pairs(self, are_pairs: bool) -> None:

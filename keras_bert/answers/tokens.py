@@ -225,7 +225,7 @@ class NextSentenceScorer(ScoresPairs):
         _, pairs = one_or_many(*columns_of(x))
         return self._scores(pairs, 1024, progress).tolist()
 
-    def served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         return {"probability": softmax(outputs.reshape(-1, 2))[:, 0].astype(np.float32)}
 
 

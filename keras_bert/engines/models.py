@@ -167,7 +167,7 @@ class RuntimeModel(Answerer):
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
         """Computes all outputs of a request."""
-        return self.served(self._rows(columns)[0])
+        return self._served(self._rows(columns)[0])
 
     def _rows(self, columns: Sequence[list[str]], prompt: str = "", **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Computes the results of a request, and counts the tokens that are read of each text, int32 `[batch]`."""

@@ -63,7 +63,7 @@ class BertMultipleChoice(Chooser, ReadsLists):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             check_choices(inputs, 1)
-        logits, choices = self.logits_of_pairs(inputs, training)
+        logits, choices = self._logits_of_pairs(inputs, training)
         return ops.reshape(ops.cast(logits, "float32"), (-1, choices))
 
     def serve(self, question: tf.Tensor, choice: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -105,7 +105,7 @@ class BertReranker(Reranker, ReadsLists):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             check_pairs(isinstance(inputs, tuple | list))
-        logits, passages = self.logits_of_pairs(inputs, training)
+        logits, passages = self._logits_of_pairs(inputs, training)
         if self.labels is not None:
             logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))

@@ -22,7 +22,7 @@ class ReadsLists(BertTask):
 
     head: ClassifierHead
 
-    def logits_of_pairs(self, inputs: Inputs, training: bool | None) -> tuple[Tensor, int]:
+    def _logits_of_pairs(self, inputs: Inputs, training: bool | None) -> tuple[Tensor, int]:
         """Packs pairs or lists, unless they are packed, and computes `logits_of_lists`."""
         if not isinstance(inputs, dict):
             inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
