@@ -71,8 +71,10 @@ def eagerly() -> Iterator[None]:
 
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(before)
+    try:
+        yield
+    finally:  # also after a block of a page that fails
+        tf.config.run_functions_eagerly(before)
 
 
 @pytest.fixture
