@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_bert import precisions
 from keras_bert.counted import either
+from keras_bert.extras import needing_tensorflow_text
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
     from keras_bert.engines.runtime import Run
+    from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import HeadModel, PackedModel
 
 
@@ -25,7 +28,7 @@ class Runtime(NamedTuple):
     users: str  # programs that run it, as the command's help says
     file: str  # the model's path in the directory
     files: tuple[str, ...]  # patterns of the paths that a new model replaces
-    refused: Mapping[str, str]  # precision in which it stores no weights -> why
+    refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
     program: str
@@ -43,18 +46,20 @@ class Runtime(NamedTuple):
 
     @property
     def precisions(self) -> list[str]:
-        """The precisions in which it stores weights: all of exports, but those that it refuses."""
-        return [name for name in precisions.EXPORTS if name not in self.refused]
+        """The precisions in which it stores weights: float32, and the keywords of `convert` in its file."""
+        keywords = inspect.signature(self._module.convert).parameters
+        return [name for name in precisions.EXPORTS if name == "float32" or name in keywords]
 
     def convert(self, model: PackedModel | HeadModel, path: Path, precision: str) -> None:
-        """Writes a model to a path in a precision. Raises TypeError unless it is a keyword of `convert`, or float32."""
+        """Writes a model to a path in one of its precisions."""
         below_float32 = {} if precision == "float32" else {precision: True}
-        importlib.import_module(f"keras_bert.runtimes.{self.name}").convert(model, path, **below_float32)
+        self._module.convert(model, path, **below_float32)
 
-    def export(self, *arguments: Any, **settings: Any) -> list[Any]:
+    def export(self, *arguments: Any, **settings: Any) -> list[Difference]:
         """Exports a model, as its function `keras_bert.runtimes.export_...` says."""
-        export = getattr(importlib.import_module("keras_bert.runtimes"), f"export_{self.name}")
-        return export(*arguments, **settings)
+        with needing_tensorflow_text(f"export_{self.name}"):
+            from keras_bert.runtimes.export import write
+        return write(self, *arguments, **settings)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
         """Opens a file on the CPU, and returns a function from inputs to outputs, both by the runtime's names."""
@@ -63,7 +68,11 @@ class Runtime(NamedTuple):
         # the runtime is not installed, ValueError if the file is damaged or `threads` is below 1.
         if threads is not None and threads < 1:
             raise ValueError(f"threads is {threads}; expected at least 1, or None for all cores")
-        return importlib.import_module(f"keras_bert.runtimes.{self.name}").open(path, threads)
+        return self._module.open(path, threads)
+
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(f"keras_bert.runtimes.{self.name}")
 
 
 _ONNX = Runtime(

@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_bert.engines.loading import load
 from keras_bert.engines.models import RuntimeModel
-from keras_bert.extras import needing_tensorflow_text
 from keras_bert.runtime_table import RUNTIMES
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def export_onnx(
         >>> [each.output for each in export_onnx(model, tempfile.mkdtemp())]  # doctest: +SKIP
         ['embedding', 'sequence_output']
     """
-    return _export("onnx", model, directory, precision, overwrite, preprocessor)
+    return RUNTIMES["onnx"].export(model, directory, precision, overwrite, preprocessor)
 
 
 def export_openvino(
@@ -89,7 +88,7 @@ def export_openvino(
     Returns:
         The difference of each output from Keras's output, on a few sentences, computed in float32.
     """
-    return _export("openvino", model, directory, precision, overwrite, preprocessor)
+    return RUNTIMES["openvino"].export(model, directory, precision, overwrite, preprocessor)
 
 
 def export_litert(
@@ -125,10 +124,4 @@ def export_litert(
         >>> [each.output for each in export_litert(model, tempfile.mkdtemp(), sequence_length=64)]
         ['embedding']
     """
-    return _export("litert", model, directory, precision, overwrite, preprocessor, sequence_length)
-
-
-def _export(name: str, *arguments: Any) -> list[Difference]:
-    with needing_tensorflow_text(f"export_{name}"):
-        from keras_bert.runtimes.export import write
-    return write(RUNTIMES[name], *arguments)
+    return RUNTIMES["litert"].export(model, directory, precision, overwrite, preprocessor, sequence_length)

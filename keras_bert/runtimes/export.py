@@ -230,17 +230,17 @@ def write(
     directory: str | Path,
     precision: str,
     overwrite: bool,
-    preprocessor: BertPreprocessor | None,
-    length: int | None = None,
+    preprocessor: BertPreprocessor | None = None,
+    sequence_length: int | None = None,
 ) -> list[Difference]:
     """Writes a directory for a runtime; see `export_onnx`. Rows have any length, or the given one."""
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
-    _check(runtime, model, precision, length)
+    _check(runtime, model, precision, sequence_length)
     tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        packed = PackedModel(model, runtime, preprocessor, length)
+        packed = PackedModel(model, runtime, preprocessor, sequence_length)
         runtime.convert(packed, path, precision)
         head = unfinished / runtime.head if runtime.head and isinstance(model, BertTask) and model.head_shapes else None
         if head:
@@ -261,13 +261,13 @@ def write(
     return differences
 
 
-def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str, length: int | None) -> None:
+def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str, sequence_length: int | None) -> None:
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
     encoder = encoder_of(model)
     positions = encoder.config.max_positions
-    if length is not None and not 3 <= length <= positions:
-        raise ValueError(f"sequence_length is {length}; expected 3 to {positions}, the model's positions")
+    if sequence_length is not None and not 3 <= sequence_length <= positions:
+        raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
     if precision not in runtime.precisions:
         known = f"precision is {precision!r}; expected {either(runtime.precisions)}"
         raise ValueError(runtime.refused.get(precision, known))

@@ -26,7 +26,7 @@ from keras_bert import (
 )
 from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino, load
 from keras_bert.runtimes.comparison import check_differences, compare, sample
-from keras_bert.runtimes.export import HeadModel, PackedModel, write
+from keras_bert.runtimes.export import HeadModel, PackedModel
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -423,8 +423,8 @@ def test_a_library_for_a_low_precision_is_missed_before_the_export(form, precisi
 @pytest.mark.parametrize("form", RUNTIMES)
 def test_no_runtime_takes_a_precision_that_its_converter_does_not_know(form, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_bert.precisions.EXPORTS", ("float32", "int4"))
-    with error_names(TypeError, "int4"):
-        write(RUNTIMES[form], vectors(), tmp_path / "out", "int4", False, None)
+    with error_names(ValueError, "int4", "float32"):
+        EXPORTS[form](vectors(), tmp_path / "out", "int4")
     assert list(tmp_path.iterdir()) == []
 
 
