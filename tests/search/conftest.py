@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import keras_bert
 from keras_bert.search import database
 
 from ..support import small
@@ -34,8 +33,10 @@ def sentences() -> list[str]:
 @pytest.fixture(scope="session")
 def dot_preset(tmp_path_factory):
     """A model that was trained for dot products: its vectors have different lengths."""
+    from keras_bert.tasks.sentence import BertSentenceEncoder  # in `keras_bert.tasks`, these tests have another
+
     directory = tmp_path_factory.mktemp("dot")
-    model = keras_bert.BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, similarity="dot")
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, similarity="dot")
     model.save_preset(directory)
     return directory
 
