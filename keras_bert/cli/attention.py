@@ -44,6 +44,7 @@ def attention(
             view.check_path(output)
             preprocessor = keras_bert.BertPreprocessor.from_preset(preset)
             encoder = keras_bert.BertEncoder.from_preset(preset)
+        with misuse():
             found = view.attention(encoder, preprocessor, *texts)
             results.write(found.rendered(output, layer, head))
     layers, heads, tokens = found.weights.weights.shape[:3]

@@ -58,6 +58,7 @@ def senses(
                 view.check_path(output)  # raises without matplotlib
             encoder = keras_bert.BertEncoder.from_preset(preset)
             preprocessor = keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None)
+        with misuse():
             word_senses = senses.find_senses(encoder, preprocessor, word, paragraphs, labels)
             if kind == "png":
                 results.write(senses.picture(word_senses))

@@ -8,6 +8,7 @@ from keras_bert import BertEncoder, BertPreprocessor
 from keras_bert.visualize import attention
 
 from ..support.data import ROOT
+from ..support.disks import files_of_at_most
 
 TEXTS = ("the film", "it </script><script>was</script> good")
 
@@ -29,6 +30,12 @@ def test_picture_of_one_head_and_of_all(run, tmp_path):
     assert one.startswith(b"\x89PNG")
     run("attention", TEXTS[0], "-o", path, "--overwrite")
     assert path.read_bytes() != one
+
+
+def test_full_disk(fails, tmp_path):
+    path = tmp_path / "attention.html"
+    with files_of_at_most(1000):
+        assert fails("attention", TEXTS[0], "--output", path, exit_code=1) == f"{path}: File too large"
 
 
 def test_mistakes(fails, tmp_path, monkeypatch):

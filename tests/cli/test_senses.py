@@ -1,10 +1,13 @@
 """keras-bert senses: a page that holds all it needs, a picture, JSON lines; what cannot be shown."""
 
+import errno
 import re
 import sys
 from xml.etree import ElementTree
 
 import pytest
+
+from keras_bert.cli import streams
 
 from ..support.commands import json_lines
 
@@ -89,3 +92,14 @@ def test_what_cannot_be_shown(fails, tmp_path, monkeypatch, word, output, messag
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert fails("senses", word, "--output", "a.png", input=TEXT).startswith("this needs matplotlib: pip install")
+
+
+@pytest.mark.parametrize(
+    ("number", "line"), [(errno.EPIPE, ""), (errno.ENOSPC, "Error: output: No space left on device\n")]
+)
+def test_an_output_that_takes_no_more(run, monkeypatch, number, line):
+    def fail(*_):
+        raise OSError(number, "No space left on device")
+
+    monkeypatch.setattr(streams, "write_lines", fail)
+    assert run("senses", "bank", input=TEXT, exit_code=1).stderr == line
