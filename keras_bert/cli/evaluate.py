@@ -41,7 +41,7 @@ import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -56,6 +56,8 @@ from keras_bert.recipe import RowsRecipe
 
 if TYPE_CHECKING:
     from keras_bert.answers import Score
+    from keras_bert.data.examples import Rows
+    from keras_bert.tasks.base.task import BertTask
 
 _COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")
 _encoder_options = options.together(
@@ -168,7 +170,7 @@ def _measure_search(model: Path, file: str, settings: Mapping[str, Any], given: 
     from keras_bert.tasks.registry import load_reranker
 
     with misuse(OSError):
-        reranker = settings["rerank"] and load_reranker(settings["rerank"])
+        reranker = load_reranker(settings["rerank"]) if settings["rerank"] else None
         measures = evaluation.evaluate_retrieval(
             collection, model, hybrid=settings["hybrid"], reranker=reranker, directory=settings["index"]
         )
@@ -252,7 +254,7 @@ def _measure_task(
     if report:
         streams.format_of(report, ["html"])
     threshold = options.threshold_argument(model, settings["no_answer_threshold"])
-    own_columns = options.own_columns(settings)
+    choices = options.choice_files(settings)
     with misuse(OSError):
         opened = open_texts(model, file, settings)
     with contextlib.ExitStack() as stack:
@@ -261,15 +263,16 @@ def _measure_task(
         columns = (settings["text_column"], settings["text_pair_column"])
         load = functools.partial(load_task, **threshold)
         task = options.load_in_precision(load, model, precision, calibration, *columns)
-        options.check_own_columns(task, own_columns)
+        options.check_choices(task, choices)
         with misuse(OSError):
             examples = examples_for(task, file, settings, opened)
-        x, y = examples.xy
+        x, labels = examples.xy
+        rows, labels = cast("tuple[Rows, Sequence[Any]]", (examples.rows, labels))  # of a file that has labels
         try:
-            _check_names(requirements, task.kind.check(task.columns(x), y))
-            other_columns = examples.rows.other_cells() if examples.rows and errors else []
-            found = _Answered(task, x if isinstance(x, tuple) else (x,), examples.rows, y, task.answers(x))
-            score = task.kind.score(found.answers, y)
+            _check_names(requirements, task.kind.check(task.columns(x), labels))
+            other_columns = rows.other_cells() if errors else []
+            found = _Answered(task, x if isinstance(x, tuple) else (x,), rows, labels, task.answers(x))
+            score = task.kind.score(found.answers, labels)
             _ = score.details  # raises
             if errors_file is not None:
                 mistakes = (found.mistakes(i, other_columns[i]) for i in score.mistakes)
@@ -286,10 +289,10 @@ def _measure_task(
 class _Answered(NamedTuple):
     """The labelled examples of a file, and a model's answers to them."""
 
-    task: Any
+    task: BertTask
     columns: Sequence[Sequence[Any]]  # of texts
-    rows: Any  # `Examples.rows`
-    labels: Any
+    rows: Rows
+    labels: Sequence[Any]
     answers: Sequence[Any]
 
     def texts(self, number: int) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, misuse, without_advice
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.data.task_files import AnswerFiles, ClassifyFiles, ExampleFiles, TableFiles
-from keras_bert.task_table import TASKS
+from keras_bert.data.task_files import AnswerFiles, ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
     from keras_bert.tasks.base.task import BertTask
@@ -242,14 +241,15 @@ def field_options(
 def _option(field: dataclasses.Field, field_type: FieldType, default: object) -> Callable[[Callable], Callable]:
     kind, metadata = field_type.kind, field.metadata
     choices, metavar, least = metadata["choices"], metadata.get("metavar") or None, metadata.get("least")
-    names = [metadata["option"] or field.name]
+    name = (metadata["option"] or field.name).replace("_", "-")
+    options = [f"--{name}"]
     settings: dict[str, Any] = {"help": metadata["help"]}
     if kind is bool:
         if field.default is True:  # the option sets it to False
-            names = [f"no_{name}" for name in names]
+            options = [f"--no-{name}"]
             settings |= {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off}
         elif field_type.may_be_none:  # --few-shot, --no-few-shot, or neither
-            names = [f"{name}/--no_{name}" for name in names]
+            options = [f"--{name}/--no-{name}"]
             settings["default"] = None
         else:
             settings["is_flag"] = True
@@ -257,19 +257,20 @@ def _option(field: dataclasses.Field, field_type: FieldType, default: object) ->
         settings |= {"callback": parse_numbers} if metavar == "N,..." else {"multiple": True}
         settings["metavar"] = metavar
     else:
-        names = list(dict.fromkeys([*names, field.name]))
-        settings |= {"type": click.Choice(choices) if choices else kind, "metavar": metavar}
-        if least is not None:
-            settings["type"] = (click.FloatRange if kind is float else click.IntRange)(least)
+        options = list(dict.fromkeys([*options, f"--{field.name.replace('_', '-')}"]))
         if kind is Mapping:
             settings["help"] += "  [may be repeated]"
-            settings |= {"type": None, "multiple": True, "metavar": "|".join(["LABEL=NUMBER", *choices])}
+            settings |= {"multiple": True, "metavar": "|".join(["LABEL=NUMBER", *choices])}
             settings["callback"] = functools.partial(_parse_weights, choices)
+        elif least is not None:
+            settings |= {"type": (click.FloatRange if kind is float else click.IntRange)(least), "metavar": metavar}
+        else:
+            settings |= {"type": click.Choice(choices) if choices else kind, "metavar": metavar}
         if default is dataclasses.MISSING:
             settings["required"] = True
         elif default is not None:
             settings |= {"default": default, "show_default": True}
-    return click.option(*(f"--{name}".replace("_", "-") for name in names), field.name, **settings)
+    return click.option(*options, field.name, **settings)
 
 
 def _parse_weights(
@@ -374,42 +375,34 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
 
 TABLE_OPTIONS = ("format", "delimiter", "sheet", "header")
 format_options = field_options(TableFiles, only=TABLE_OPTIONS)
-
-
-def _own_columns(kind: type[ExampleFiles]) -> list[str]:
-    """Lists the fields that name columns of a task's tables which those of texts and their labels do not have."""
-    if not issubclass(kind, TableFiles):
-        return []
-    fields, usual = kind.__dataclass_fields__, ClassifyFiles.__dataclass_fields__
-    return [name for name, field in fields.items() if field.metadata["metavar"] == "C" and name not in usual]
-
-
-# The class of the files of a task that has such columns -> their fields.
-_OWN_COLUMNS = {task.measured: columns for task in TASKS if task.measured and (columns := _own_columns(task.measured))}
+_OF_CHOICES = ("question_column", "choice_columns")
 column_options = together(
     field_options(ClassifyFiles, only=("text_column", "text_pair_column")),
-    *(field_options(kind, only=columns) for kind, columns in _OWN_COLUMNS.items()),
+    field_options(ChooseFiles, only=_OF_CHOICES),
     format_options,
 )
 threshold_option = field_options(AnswerFiles, only=("no_answer_threshold",))
 
 
-def own_columns(options: Mapping[str, Any]) -> TableFiles | None:
-    """Makes the settings of the task whose own columns are among the options; None: they are of no such task."""
-    for kind, columns in _OWN_COLUMNS.items():
-        given = {name: options[name] for name in columns}
-        if any(value != kind.__dataclass_fields__[name].default for name, value in given.items()):
-            with misuse():
-                return cast("TableFiles", kind(**given))
-    return None
+_ADVICE_ON_CHOICES = (
+    "--choice-column is for a BertMultipleChoice, which needs it, twice or more; --question-column goes with it"
+)
 
 
-def check_own_columns(task: BertTask, given: TableFiles | None) -> None:
-    """Raises Misuse if a model needs columns that are not given, or these are of another task."""
-    for kind, columns in _OWN_COLUMNS.items():
-        if (task.FILES is kind) != isinstance(given, kind):
-            model = next(each.model for each in TASKS if each.measured is kind)
-            raise Misuse(f"{' and '.join(columns)} are for a {model}, which needs them")
+def choice_files(settings: Mapping[str, Any]) -> ChooseFiles | None:
+    """Makes the settings of multiple choice if its columns are among the options. Raises Misuse for too few choices."""
+    given = {name: settings[name] for name in _OF_CHOICES}
+    if not given["choice_columns"] and given["question_column"] == ChooseFiles.question_column:
+        return None
+    if len(given["choice_columns"]) < 2:
+        raise Misuse(_ADVICE_ON_CHOICES)
+    return ChooseFiles(**given)
+
+
+def check_choices(task: BertTask, choices: ChooseFiles | None) -> None:
+    """Raises Misuse unless columns of choices are given for a model of multiple choice, and for no other."""
+    if (task.FILES is ChooseFiles) != (choices is not None):
+        raise Misuse(_ADVICE_ON_CHOICES)
 
 
 def threshold_argument(preset: Path, no_answer_threshold: float | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import itertools
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -65,7 +65,7 @@ def predict(
     from keras_bert.formats import Preset
     from keras_bert.tasks.registry import columns_of_texts, is_masked_lm, load_task
 
-    own_columns = options.own_columns(settings)
+    choices = options.choice_files(settings)
     table_options = {name: settings[name] for name in options.TABLE_OPTIONS}
     threshold = options.threshold_argument(model, settings["no_answer_threshold"])
     with misuse(OSError):
@@ -77,22 +77,20 @@ def predict(
             )
         if isinstance(source, str):
             text_columns = (settings["text_column"], settings["text_pair_column"])
-            names = [*own_columns.texts.values()] if own_columns else columns_of_texts(model, *text_columns)
+            names = [*choices.texts.values()] if choices else columns_of_texts(model, *text_columns)
             check_columns(source, names, **table_options)
     with streams.open_output(output, overwrite) as results, streams.RowWriter(results, output_format) as writer:
         from keras_bert.progress import progress_bar, step
 
-        given = {"text": settings["text_column"], "text_pair": settings["text_pair_column"]}
+        chosen = {"text": settings["text_column"], "text_pair": settings["text_pair_column"]}
         load = functools.partial(load_task, **threshold)
-        task = options.load_in_precision(load, model, settings["precision"], calibration, *given.values())
-        options.check_own_columns(task, own_columns)
-        given = own_columns.texts if own_columns else {name: given.get(name) or name for name in task.text_names}
-        columns = {name: str(column) for name, column in given.items()}  # the file's for each text of the model
+        task = options.load_in_precision(load, model, settings["precision"], calibration, *chosen.values())
+        options.check_choices(task, choices)
+        texts_of_model = choices.texts if choices else {name: chosen.get(name) or name for name in task.text_names}
+        columns = [str(column) for column in texts_of_model.values()]  # the file's for each text of the model
         count, shapes = None, []
         if isinstance(source, str):
-            read_rows = functools.partial(
-                text_rows, source, [*columns.values()], skip_bad=settings["skip_bad"], **table_options
-            )
+            read_rows = functools.partial(text_rows, source, columns, skip_bad=settings["skip_bad"], **table_options)
             count, shapes = _check_rows(read_rows, writer)
             chunks = _chunks(read_rows)
         else:
@@ -100,9 +98,9 @@ def predict(
         with progress_bar(count, "texts") as bar:
             for rows in chunks:
                 try:
-                    texts = ([row[column] for row in rows] for column in columns.values())
+                    texts = ([row[column] for row in rows] for column in columns)
                     with step(bar, len(rows)):
-                        found = task.answers((*texts,)) if own_columns else getattr(task, task.VERB)(*texts)
+                        found = task.answers((*texts,)) if choices else getattr(task, task.VERB)(*texts)
                     answers = [task.kind.fields(each) for each in found]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
@@ -127,14 +125,14 @@ def _chunks(read_rows: ReadRows) -> Iterator[list[dict[str, Any]]]:
             yield chunk
 
 
-def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
+def _parse_line(line: str, columns: Sequence[str], is_json: bool) -> dict[str, Any]:
     """Parses an input line into a row, by column. Raises ValueError if the model cannot read it."""
     if not is_json:
         if len(columns) > 1:
             raise ValueError(f"this model reads {' and '.join(columns)}: give a table, or JSON lines (--format jsonl)")
-        return dict.fromkeys(columns.values(), check_characters(line, "the text"))
+        return dict.fromkeys(columns, check_characters(line, "the text"))
     row = parse_json_object(line)
-    for column in columns.values():
+    for column in columns:
         text_of(row, column)
     return check_row(row)
 

@@ -309,5 +309,6 @@ def test_choose(run, fails, untrained, tmp_path):
     trained = BertMultipleChoice.from_preset(model)
     assert [row["index"] for row in predicted] == [trained.choose(row[0], row[1:4])["index"] for row in ROWS]
     for command in (("evaluate", model, path), ("predict", model, "--file", path)):
-        assert "--choice-column" in fails(*command)
+        assert fails(*command).startswith("--choice-column is for a BertMultipleChoice, which needs it, twice or more")
+    assert "this model reads question and a and b and c: give a table" in fails("predict", model, "a text", *CHOICES)
     assert "two or more" in fails("finetune", "choose", *files[:2], "--output", tmp_path / "new", *CHOICES[:2])

@@ -217,8 +217,11 @@ WRONG = {  # a command -> what the message names
     "finetune embed --train pairs.csv --positive-column answer --output new": "'answer'",
     "finetune embed --train pairs.csv --negative-column hard --output new": "'hard'",
     "distill classify --teacher all-MiniLM-L6-v2 --num-layers 1 --train table.csv --output new": "'text'",
-    "predict {classifier} --file table.csv --choice-column label": "--choice-column are ['label']; expected two or",
-    "evaluate {classifier} table.csv --question-column review": "--choice-column are []; expected two or more",
+    **{
+        f"{command} {option}": "--choice-column is for a BertMultipleChoice, which needs it, twice or more"
+        for command in ("predict {classifier} --file table.csv", "evaluate {classifier} table.csv --text-column review")
+        for option in ("--question-column review", "--choice-column label")
+    },
     "predict {classifier} --file table.csv": (
         "table.csv has no column 'text'; its columns are 'review', 'label'; choose one with --text-column"
     ),
