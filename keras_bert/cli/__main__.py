@@ -1,6 +1,7 @@
 """The `keras-bert` command, also `python -m keras_bert.cli`: the list of its subcommands, one file each."""
 
 import errno
+import functools
 import gc
 import importlib
 import os
@@ -90,9 +91,9 @@ def main(ctx: click.Context) -> None:
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
     # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
-    finders = [LighterImports, ImportedIn("tensorflow", terminal.quiet_imports)]
-    sys.meta_path[:0] = finders
-    ctx.call_on_close(lambda: [sys.meta_path.remove(each) for each in finders])
+    for finder in (ImportedIn("tensorflow", terminal.quiet_imports), LighterImports):
+        sys.meta_path.insert(0, finder)
+        ctx.call_on_close(functools.partial(sys.meta_path.remove, finder))
     ctx.with_resource(terminal.python_warnings())
 
 

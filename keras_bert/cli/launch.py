@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import IO, cast
+from typing import IO
 
 import click
 
@@ -31,6 +31,7 @@ from keras_bert.counted import visible
 _MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10
 _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
+_TRAIN = ("finetune", "pretrain", "distill")
 
 
 @click.command(context_settings={"ignore_unknown_options": True}, help=__doc__)
@@ -39,12 +40,9 @@ _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
     "--restarts", type=click.IntRange(0), default=3, help="The number of restarts after a process has failed."
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.pass_context
-def launch(ctx: click.Context, workers: int, restarts: int, command: tuple[str, ...]) -> None:
-    commands = cast("click.Group", ctx.find_root().command).commands
-    training = [name for name, each in commands.items() if _trains(each)]
-    if command[0] not in training:
-        raise Misuse(f"launch runs {', '.join(training)}, not {command[0]}")
+def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
+    if command[0] not in _TRAIN:
+        raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
         failure = _run(workers, command)
         command = tuple(each for each in command if each != "--overwrite")  # it would remove the run at each restart
@@ -56,13 +54,6 @@ def launch(ctx: click.Context, workers: int, restarts: int, command: tuple[str, 
             echo(f"worker {number} {reason}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
         echo(f"worker {number} {reason}; all resume from the last checkpoint", err=True)
-
-
-def _trains(command: click.Command) -> bool:
-    """Whether a command, or one of a group, has an option for the devices to train on."""
-    if isinstance(command, click.Group):
-        return any(map(_trains, command.commands.values()))
-    return any(each.name == "strategy" for each in command.params)
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
