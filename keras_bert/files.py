@@ -83,7 +83,7 @@ def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
 
 
 @contextmanager
-def damage(path: str | Path, problem: str, *errors: type[Exception]) -> Iterator[None]:
+def as_value_error(path: str | Path, problem: str, *errors: type[Exception]) -> Iterator[None]:
     """Raises ValueError with the `problem` for an error in a block; by default for any one that the content caused."""
     try:
         yield

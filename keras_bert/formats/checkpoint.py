@@ -374,7 +374,7 @@ def config_from_shapes(
             stacklevel=2,
         )
     positions, types = shape("embeddings/position/embeddings")[0], shape("embeddings/type/embeddings")[0]
-    with files.damage(file.path, str(file.path), ValueError):
+    with files.as_value_error(file.path, str(file.path), ValueError):
         return BertConfig(
             family=family,
             vocab_size=vocab_size,

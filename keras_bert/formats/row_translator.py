@@ -105,7 +105,7 @@ class FamilyTable(Row):
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
         """Makes the configuration from the values of the file `source`. Warns of unknown options."""
-        with files.damage(source, str(source), ValueError):
+        with files.as_value_error(source, str(source), ValueError):
             values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape), check_field)
         values = files.with_whole_numbers(values, self.shape)
         files.check_json(values, self.shape, source)
@@ -113,7 +113,7 @@ class FamilyTable(Row):
         for key, supported in self.required_options.items():
             if value_at(values, key) not in supported:
                 raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {supported[0]!r} is supported")
-        with files.damage(source, str(source), ValueError):
+        with files.as_value_error(source, str(source), ValueError):
             config = BertConfig(family=family, **self._values_of_fields(values))
         check_fixed_values(values, {key: value_of(config) for key, value_of in self.implied.items()}, source)
         warn_of_unknown(values, self.known, source)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import h5py
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}  # little-endian
+# Errors of what is damaged, or of float8, which NumPy lacks.
+_UNREADABLE = (SafetensorError, AttributeError, TypeError, ValueError)
 
 
 class SafetensorsFile:
@@ -74,8 +76,10 @@ class SafetensorsFile:
 
     def _read_converted(self, name: str) -> np.ndarray:
         # Open a mapping per tensor: a mapping keeps every page it has read in memory until it is closed.
-        problem = f"{self.path}: cannot read {name}"  # numpy has no float8
-        with files.damage(self.path, problem), safe_open(self.path, framework="numpy") as file:
+        with (
+            files.as_value_error(self.path, f"{self.path}: cannot read {name}", *_UNREADABLE),
+            safe_open(self.path, framework="numpy") as file,
+        ):
             return file.get_tensor(name)
 
     def close(self) -> None:
@@ -132,7 +136,7 @@ def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mappin
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the arrays and texts of `write_checked`, or raises ValueError if a bit is damaged."""
     files.check_file(path)
-    with files.damage(path, f"{path} is damaged"):  # or has a dtype that NumPy lacks
+    with files.as_value_error(path, f"{path} is damaged", *_UNREADABLE, KeyError):
         _check_header(path)
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
@@ -176,7 +180,7 @@ class H5File:
         self._groups = {""}
         self._arrays: dict[str, h5py.Dataset] = {}
         check_h5(path)
-        with files.damage(path, f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again"):
+        with files.as_value_error(path, f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again"):
             self._file = h5py.File(path, "r")
             problem = self._file.visit_links(self._add)
         if problem:
@@ -219,7 +223,7 @@ class H5File:
     def text(self, name: str) -> str | None:
         """Reads a text that belongs to the whole file, such as Keras's "model_config"; None if there is none."""
         attributes = self._file.attrs
-        with files.damage(self.path, f"{self.path}: cannot read {name}"):
+        with files.as_value_error(self.path, f"{self.path}: cannot read {name}"):
             # A list may refer to one text a million times.
             value = attributes[name] if name in attributes and attributes.get_id(name).shape == () else None
         if value is None:
@@ -230,7 +234,7 @@ class H5File:
         return self._arrays[name].shape
 
     def read(self, name: str) -> np.ndarray:
-        with files.damage(self.path, f"{self.path}: cannot read {name}"):
+        with files.as_value_error(self.path, f"{self.path}: cannot read {name}"):
             return self._arrays[name][()]
 
     def close(self) -> None:

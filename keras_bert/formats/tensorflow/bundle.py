@@ -32,7 +32,7 @@ class TensorFlowFile:
         if path.exists():
             files.check_file(path, files.MOST_BYTES)
         problem = f"{path} is not the index of a TensorFlow checkpoint, or is damaged"
-        with files.damage(path, problem, ValueError, FileNotFoundError):
+        with files.as_value_error(path, problem, ValueError, FileNotFoundError):
             self._index = TensorFlowIndex(path)
         self.names = set(self._index.shapes)
         self._data = [*path.parent.glob(f"{path.stem}.data-*")]
@@ -45,7 +45,7 @@ class TensorFlowFile:
         import tensorflow as tf
 
         self._check_values()
-        with files.damage(self.path, f"{self.path}: cannot read {name}; fetch the files again"):
+        with files.as_value_error(self.path, f"{self.path}: cannot read {name}; fetch the files again"):
             self._reader = self._reader or tf.train.load_checkpoint(str(self.path).removesuffix(".index"))
             return self._reader.get_tensor(name)
 
@@ -182,7 +182,7 @@ def open_variables(directory: Path) -> JoinedFile:
 def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
     content = file.read_string(OBJECT_GRAPH)
-    with files.damage(file.path, f"{file.path}: the object graph in it is damaged", ValueError, IndexError):
+    with files.as_value_error(file.path, f"{file.path}: the object graph in it is damaged", ValueError, IndexError):
         keys = _keys_by_name(messages.parse("TrackableObjects", content))
     without_value = sorted(name for name, key in keys.items() if key not in file.names)
     if without_value:

@@ -284,7 +284,7 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
         path = directory / MODEL
         nodes = [node.user_object for graph in read_graphs(path).meta_graphs for node in graph.object_graph_def.nodes]
     for text in (node.metadata for node in nodes if '"model_type"' in node.metadata):
-        with files.damage(path, f"{path}: the metadata of an object are no JSON", ValueError):
+        with files.as_value_error(path, f"{path}: the metadata of an object are no JSON", ValueError):
             found = files.parse_json(text)
         for _ in range(2):  # of a model, {"config": ...}; of a layer, {"config": {"config": ...}}
             found = found.get("config") if isinstance(found, dict) else None
@@ -296,7 +296,7 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
 def read_graphs(path: Path) -> Any:
     """Reads a `saved_model.pb`, without TensorFlow. Raises ValueError if it is damaged."""
     content = files.read_whole(path, files.MOST_GRAPH_BYTES)
-    with files.damage(path, f"{path} is not a SavedModel, or is damaged", ValueError):
+    with files.as_value_error(path, f"{path} is not a SavedModel, or is damaged", ValueError):
         model = messages.parse("SavedModel", content)
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")

@@ -207,6 +207,6 @@ def tokens_in_no_text(pieces: Sequence[Piece], family: str) -> set[str]:
 def read_pieces(model_file: str | Path | bytes, family: str) -> tuple[bytes, Sequence[Piece], list[str]]:
     """Reads a family's model: its bytes, its pieces, and the vocabulary. Raises ValueError for another file."""
     model, source = read_bytes(model_file)
-    with files.damage(source, f"{source} is not a SentencePiece model", ValueError):
+    with files.as_value_error(source, f"{source} is not a SentencePiece model", ValueError):
         pieces = read_model(model).pieces
     return model, pieces, vocabulary_of(pieces, family, source)

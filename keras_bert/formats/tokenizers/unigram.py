@@ -339,7 +339,7 @@ def arguments_of_file(path: Path, content: dict[str, Any], is_static: bool = Fal
     charsmaps = [step.get("precompiled_charsmap") for step in steps if step["type"] == "Precompiled"]
     if not any(charsmaps):
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
-    with files.damage(path, f"{path} is damaged", TypeError, ValueError, OverflowError):
+    with files.as_value_error(path, f"{path} is damaged", TypeError, ValueError, OverflowError):
         model = _rebuild_model(content, family, base64.b64decode(cast("str", charsmaps[0]), validate=True))
         actual, expected = (_pick_compared(each) for each in (content, json_of_model(model, **arguments)))
     if actual != expected:
