@@ -10,6 +10,7 @@ import pytest
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
 from keras_bert.config import BertConfig
+from keras_bert.data import task_files
 from keras_bert.task_table import FINE_TUNING
 from keras_bert.tasks.registry import Job
 
@@ -70,6 +71,16 @@ def test_a_field_that_a_task_lacks_is_refused(name, task, tmp_path):
     refused = error_names(ValueError, name, *map(repr, tasks_with), f"not {task!r}")
     with contextlib.nullcontext() if task in tasks_with else refused:
         Job(task, tmp_path, None, {name: value, **columns})
+
+
+def test_settings_of_files_are_values():
+    made = task_files.RankFiles(text_column="query", negative_columns=("a", "b"))
+    assert made == task_files.RankFiles(text_column="query", negative_columns=("a", "b")) != task_files.RankFiles()
+    assert task_files.EmbedFiles() != task_files.ComparedFiles()
+    assert len({made, dataclasses.replace(made)}) == 1
+    assert eval(repr(made), vars(task_files)) == made
+    with pytest.raises(dataclasses.FrozenInstanceError, match="text_column"):
+        made.text_column = "text"
 
 
 def test_an_option_that_sets_a_field_to_false_has_hyphens():
