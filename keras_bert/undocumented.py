@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from keras_bert.tensors import Tensor
-else:  # imports TensorFlow at its first use. Public way: to import it in each function
-    from keras.src.utils.module_utils import tensorflow as tf
 
 _F = TypeVar("_F", bound=Callable)
 _Attribute: TypeAlias = "bool | int | float | str | tf.DType | Sequence[str] | Sequence[tf.DType]"  # of an operation
@@ -118,6 +116,8 @@ def seed_states(model: keras.Model) -> list[keras.Variable]:
 def seed_after(state: tf.Tensor, draws: int | tf.Tensor) -> tf.Tensor:
     """Computes the state of a `SeedGenerator`, `(seed, draws so far)`, after further draws."""
     # Public way: `SeedGenerator.next`, once for each draw.
+    import tensorflow as tf
+
     return state + tf.stack([tf.zeros([], state.dtype), tf.cast(draws, state.dtype)])
 
 
@@ -154,6 +154,7 @@ def epoch_datasets(model: keras.Model, make_dataset: Callable[[], tf.data.Datase
     """Makes the `x` of `fit` from a dataset for each epoch: `fit` calls `make_dataset` at each beginning."""
     # `fit` then counts no batches: `stop_training` ends an epoch.
     # Public way: a single `tf.data.Dataset`, which must have the same number of batches in each epoch.
+    import tensorflow as tf
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
     class EpochDatasets(DataAdapter, tf.distribute.DistributedDataset):
@@ -224,6 +225,8 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
     def _clip_gradients(self, grads: list[Tensor]) -> list[Tensor]:
         if not self.global_clipnorm or keras.backend.backend() != "tensorflow":
             return super()._clip_gradients(grads)
+        import tensorflow as tf
+
         # Keras writes the squares of all gradients to memory before it sums them, which takes 2 to 6% of a small
         # batch's time. It also counts repeated lookups of one row of a table as separate rows, so its norm is wrong.
         norm = tf.sqrt(2 * tf.add_n([tf.nn.l2_loss(tf.cast(each, tf.float32)) for each in grads]))
@@ -269,6 +272,8 @@ def accumulated_gradient(
 def is_in_xla() -> bool:
     """Checks whether code is being traced for XLA."""
     # Public way: none; `jit_compile` is an argument of the function that is traced.
+    import tensorflow as tf
+
     return tf.__internal__.get_enclosing_xla_context() is not None
 
 
@@ -277,12 +282,16 @@ def add_private_operation(
 ) -> list[tf.Tensor]:
     """Adds an operation that `tf.raw_ops` lacks, such as a fused one of oneDNN, to the graph that is being traced."""
     # Public way: none; `tf.raw_ops` has no operation whose name begins with an underscore.
+    import tensorflow as tf
+
     attrs = {key: _attribute(value) for key, value in attributes.items()}
     graph = tf.compat.v1.get_default_graph()
     return graph.create_op(name, list(inputs), list(output_dtypes), attrs=attrs, name=name.strip("_")).outputs
 
 
 def _attribute(value: Any) -> tf.compat.v1.AttrValue:
+    import tensorflow as tf
+
     make_value = tf.compat.v1.AttrValue
     if isinstance(value, bool):
         return make_value(b=value)
@@ -301,6 +310,8 @@ def _attribute(value: Any) -> tf.compat.v1.AttrValue:
 def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     """Loads a SavedModel with existing variables, by paths in it such as `root.variables.0`, in place of its own."""
     # Public way: `tf.saved_model.load`, which makes new variables that the model and its optimizer do not hold.
+    import tensorflow as tf
+
     return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
 
 
@@ -308,6 +319,8 @@ def captured(function: Any, model: keras.Model) -> list[Any]:
     """Finds what a traced function takes from a model by itself: other variables, tables, and files."""
     # An object that is saved with the function must have them as attributes. A `HubLayer` and a `StringLookup` hold
     # such. Public way: an attribute that is the model itself, whose weights, optimizer and seeds would be saved, too.
+    import tensorflow as tf
+
     handles = {id(each) for each in function.captured_inputs}
     parts = tf.train.TrackableView(model).descendants()
     variables = [each for each in parts if isinstance(each, tf.Variable) and id(each.handle) in handles]
@@ -319,6 +332,8 @@ def captured(function: Any, model: keras.Model) -> list[Any]:
 def share_memory(values: np.ndarray) -> tf.Tensor:
     """Makes a tensor that shares the memory of an array."""
     # Public way: `tf.constant`, which copies; this takes as long as reading the file.
+    import tensorflow as tf
+
     return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
 
 
@@ -352,24 +367,32 @@ def sentencepiece_operations() -> ModuleType:
 def without_autograph(function: _F) -> _F:
     """Marks a function that `tf.data` traces without autograph."""
     # Public way: `tf.function(autograph=False)`, which adds a function call to the graph of each element.
+    import tensorflow as tf
+
     return tf.autograph.experimental.do_not_convert(function)
 
 
 def with_cardinality(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
     """Sets a dataset's number of batches, so that Keras knows the number before the first epoch."""
     # Public way: none for generators and files of records; `take` leaves the cardinality unknown.
+    import tensorflow as tf
+
     return dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
 
 def shuffle_by_seed(values: tf.Tensor, seed: tf.Tensor | Sequence[int]) -> tf.Tensor:
     """Shuffles the rows of a tensor by a seed, int `[2]`: equal seeds give equal orders."""
     # Public way: `tf.random.shuffle`, whose order also depends on earlier operations.
+    import tensorflow as tf
+
     return tf.random.experimental.stateless_shuffle(values, seed)
 
 
 def split_rows_between_workers(options: tf.data.Options) -> None:
     """Makes each worker read all batches of a dataset, and take its share of each batch's rows."""
     # Public way: `strategy.distribute_datasets_from_function`, which `fit` does not take.
+    import tensorflow as tf
+
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
 
@@ -382,5 +405,7 @@ def local_results(strategy: tf.distribute.Strategy, value: Tensor) -> tuple[Tens
 def connect_to_tpu(resolver: tf.distribute.cluster_resolver.TPUClusterResolver) -> None:
     """Connects to a TPU and initializes it."""
     # Public way: none; TensorFlow's guide to TPUs makes the same calls.
+    import tensorflow as tf
+
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
