@@ -1,6 +1,7 @@
 """A `tokenizer.json` of type Unigram alone, as transformers 5 saves ALBERT's and XLM-RoBERTa's tokenizers."""
 
 import json
+import re
 
 import pytest
 
@@ -101,6 +102,15 @@ def test_a_hundred_thousand_tokens(xlm_model, tmp_path, untraced):
     content["added_tokens"][-1]["id"] = len(content["model"]["vocab"]) - 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     assert load_tokenizer(tmp_path).vocabulary_size > 100_000
+
+
+def test_a_vocabulary_of_no_known_family(xlm_model, tmp_path):
+    content = save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
+    content["model"]["vocab"].append(("more", -20.0))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    described = "xlm-roberta (begins with <s>, <pad>, </s>, <unk> and ends with <mask>)"
+    with pytest.raises(ValueError, match=re.escape(described)):
+        load_tokenizer(tmp_path)
 
 
 # -- Live

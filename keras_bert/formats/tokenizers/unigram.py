@@ -477,14 +477,17 @@ def _find_family(path: Path, vocabulary: Sequence[str], is_static: bool) -> str:
         return "unigram"
     described = []
     for family, usage in FAMILIES.items():
-        ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
+        if not usage.is_alone:
+            continue
         special = usage.special_tokens.values()
-        if usage.is_alone and ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(special):
+        ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
+        if ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(special):
             return family
-        if usage.is_alone:
-            at_ends = f"at its ends {', '.join([*usage.first, *usage.last])}" if usage.first else ", ".join(special)
-            described.append(f"{family} ({at_ends})")
-    raise ValueError(f"{path} is of no known family: its vocabulary has not the special tokens of {either(described)}")
+        tokens = ", ".join(special)
+        if usage.first:
+            tokens = f"begins with {', '.join(usage.first)} and ends with {', '.join(usage.last)}"
+        described.append(f"{family} ({tokens})")
+    raise ValueError(f"{path} is of no known family: its vocabulary lacks the special tokens of {either(described)}")
 
 
 def _rebuild_model(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
