@@ -205,6 +205,15 @@ def test_a_table_of_another_vocabulary(routed):
         BertSparseEncoder.from_preset(directory)
 
 
+def test_a_table_that_is_gone_when_it_is_read(routed):
+    directory, _ = routed
+    preset = Preset(directory)
+    assert preset.once(sparse_encoder.read).query_table
+    (directory / QUERIES / "model.safetensors").unlink()
+    with error_names(FileNotFoundError, QUERIES, "model.safetensors", "weights of queries"):
+        sparse_encoder.read_query_weights(preset, 9)
+
+
 def close(library, theirs, ours, texts, encode="encode"):
     expected = getattr(theirs, encode)(texts, convert_to_sparse_tensor=False).numpy()
     vocabulary = ours.preprocessor.tokenizer.vocabulary

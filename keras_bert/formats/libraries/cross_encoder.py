@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.libraries import modules
-from keras_bert.formats.libraries.modules import MODULES, PROMPTS
+from keras_bert.formats.libraries.modules import LENGTH, MODULES, PROMPTS
 from keras_bert.presets import PresetFiles
 
 _KEY = "sbert_ce_default_activation_function"
@@ -64,7 +64,8 @@ def read(preset: PresetFiles) -> Settings:
     if name not in _SPELLINGS:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
     is_declared = is_newest or any(name for _, name in declared)
-    return Settings(is_declared, _SPELLINGS[name], modules.find_max_length(preset, directory))
+    length_file = preset.json_if_there(LENGTH, modules.LENGTH_SHAPE)
+    return Settings(is_declared, _SPELLINGS[name], modules.find_max_length(preset, directory, length_file))
 
 
 def entries(activation: str) -> dict[str, object]:

@@ -24,6 +24,7 @@ from keras_bert.presets import PresetFiles
 MODULES = "modules.json"
 ROUTER = "router_config.json"
 LENGTH = "sentence_bert_config.json"
+LENGTH_SHAPE: dict[str, files.JsonShape] = {"max_seq_length": (int, None)}
 PROMPTS = "config_sentence_transformers.json"
 CONFIG = "config.json"
 WEIGHTS = {"model.safetensors": SafetensorsFile, "pytorch_model.bin": TorchFile}
@@ -220,7 +221,7 @@ def _write_dense(
 def read_transformer(preset: PresetFiles, more: Mapping[str, files.JsonShape] = {}) -> int | None:
     """Reads the maximum length. Raises ValueError for unsupported options of the Transformer, except for `more`."""
     path = transformer_file(preset)
-    shape = {"max_seq_length": (int, None), "modality_config": (dict, None), **more}
+    shape = {**LENGTH_SHAPE, "modality_config": (dict, None), **more}
     fixed = {name: value for name, value in _FIXED_TRANSFORMER.items() if name not in more}
     values = read_options(preset, path, shape, _KNOWN_LENGTHS, fixed)
     check_fixed_values(values.get("modality_config") or {}, _FIXED_MODALITIES, path)
@@ -255,11 +256,10 @@ def check_other_kind(preset: PresetFiles, task: str, output: str, fixed: Mapping
         )
 
 
-def find_max_length(preset: PresetFiles, source: Path, transformer: Mapping[str, Any] | None = None) -> int | None:
-    """Finds the maximum length in tokens, the Transformer's or the tokenizer's; None: no limit."""
-    length_file = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)}) if transformer is None else transformer
+def find_max_length(preset: PresetFiles, source: Path, transformer: Mapping[str, Any]) -> int | None:
+    """Finds the maximum length in tokens, the Transformer's, from its settings, or the tokenizer's; None: no limit."""
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    for key, values in (("max_seq_length", length_file), ("model_max_length", tokenizer)):
+    for key, values in (("max_seq_length", transformer), ("model_max_length", tokenizer)):
         if (length := values.get(key)) is not None:
             if not length >= _MIN_LENGTH:
                 raise ValueError(

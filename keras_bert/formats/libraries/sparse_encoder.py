@@ -51,14 +51,15 @@ class Settings(NamedTuple):
 
     is_declared: bool  # whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults
     max_length: int | None  # of a text, in tokens; None: no limit
-    pooling: str = "max"  # one of `SPARSE_POOLINGS`
-    activation: str = "relu"  # one of `ACTIVATIONS`
+    pooling: str = SPARSE_POOLINGS[0]
+    activation: str = ACTIVATIONS[0]
     query_table: bool = False  # whether queries have a table in place of the network
 
 
 def read(preset: PresetFiles) -> Settings:
     """Reads the settings of a preset."""
-    max_length = modules.find_max_length(preset, preset.directory)
+    length_file = preset.json_if_there(LENGTH, modules.LENGTH_SHAPE)
+    max_length = modules.find_max_length(preset, preset.directory, length_file)
     folders = _read_modules(preset)
     if folders is None:
         return Settings(False, max_length)
@@ -68,8 +69,8 @@ def read(preset: PresetFiles) -> Settings:
     path = files.find(preset.home / folders["SpladePooling"], "config.json")
     shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
     pooling_settings = read_options(preset, path, shape, KNOWN_POOLING)
-    pooling = pooling_settings.get("pooling_strategy") or "max"
-    activation = pooling_settings.get("activation_function") or "relu"
+    pooling = pooling_settings.get("pooling_strategy") or SPARSE_POOLINGS[0]
+    activation = pooling_settings.get("activation_function") or ACTIVATIONS[0]
     check_choice(f"{path}: pooling_strategy", pooling, SPARSE_POOLINGS)
     check_choice(f"{path}: activation_function", activation, ACTIVATIONS)
     return Settings(True, max_length, pooling, activation, query_table="SparseStaticEmbedding" in folders)
@@ -78,7 +79,7 @@ def read(preset: PresetFiles) -> Settings:
 def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
     """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token."""
     folder = preset.home / (_read_modules(preset) or {})["SparseStaticEmbedding"]
-    path = next(folder / name for name in WEIGHTS if (folder / name).is_file())  # `_check_queries` was called
+    path = files.find(folder, *WEIGHTS, advice="copy the file with the weights of queries there")
     with closing(WEIGHTS[path.name](path)) as file:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != {"weight": (vocabulary_size,)}:
