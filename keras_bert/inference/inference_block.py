@@ -204,8 +204,8 @@ class InferenceBlock(Generic[DenseT]):
         return self.dense("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
     def _norm(self, name: str, weights: ArraysByName) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Makes a normalization from its weights; one that a block with `pre_norm` lacks changes nothing."""
-        if f"{name}/gamma" not in weights:
+        """Makes a normalization from its weights; a first one that a block with `pre_norm` lacks changes nothing."""
+        if name == "attention_norm" and self.config.pre_norm and f"{name}/gamma" not in weights:
             return lambda x: x
         gamma = weights[f"{name}/gamma"]
         scale, epsilon = tf.constant(gamma, tf.float32), self.config.layer_norm_epsilon
