@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import formats
+from keras_bert.checkpoint_table import GOOGLE_CONFIGS
+from keras_bert.formats.tensorflow import tf1
 from keras_bert.tasks import BertMaskedLM
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
@@ -60,6 +62,10 @@ HEADS = {
     "albert": [("masked_lm", "next_sentence"), ("sequence",), ("spans",)],
     "electra": [("replaced_tokens",), ("masked_lm",)],
 }
+
+
+def test_the_names_of_configurations_are_those_of_the_families():
+    assert [*GOOGLE_CONFIGS] == [f"{family}_config.json" for family in tf1.TABLES]
 
 
 def tensors_in(directory, name="bert_model.ckpt"):
