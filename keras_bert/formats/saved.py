@@ -22,7 +22,7 @@ from keras_bert.formats.preset import Preset
 from keras_bert.formats.row_translator import table_of
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.head_table import HEADS
-from keras_bert.presets import resolve
+from keras_bert.presets import PresetFiles, resolve
 from keras_bert.shapes import Shape
 from keras_bert.task_table import OF_HEAD, TASKS
 
@@ -39,13 +39,33 @@ _OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (di
 CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
 
 
-# By the class of sentence-transformers that reads the files. `Settings` is what they hold; `read_weights` reads the
-# layers after the encoder.
-LIBRARIES: dict[str, Any] = {
+class TokenizerWriter(Protocol):
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None: ...
+
+
+class Library(Protocol):
+    """A module of `libraries/` with the files of a class of sentence-transformers."""
+
+    Settings: Any  # what they hold, a NamedTuple
+
+    def read(self, preset: PresetFiles) -> Any: ...  # Settings
+
+    def write(
+        self, directory: Path, settings: Any, config: BertConfig, weights: Mapping[str, np.ndarray], tokenizer: Any
+    ) -> list[str]: ...  # names of the files, or patterns of them
+
+
+# By the class of sentence-transformers that reads the files.
+LIBRARIES: dict[str, Library] = {
     "MultiVectorEncoder": multi_vector,
     "CrossEncoder": cross_encoder,
     "SparseEncoder": sparse_encoder,
     "SentenceTransformer": sentence_transformers,
+}
+# Of those with layers after the encoder: what reads their weights.
+_READ_WEIGHTS = {
+    "MultiVectorEncoder": multi_vector.read_weights,
+    "SentenceTransformer": sentence_transformers.read_weights,
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -59,10 +79,6 @@ reads the encoder; the head's weights have names of their own, `{pooling}_pooled
 
 # Name -> values; or what reads them, and raises ValueError if they have not the shapes that it gets.
 Weights: TypeAlias = "Mapping[str, np.ndarray] | Callable[[Mapping[str, Shape]], Mapping[str, np.ndarray]]"
-
-
-class TokenizerWriter(Protocol):
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +119,7 @@ def read(
     settings, preprocessor = own_settings(preset, task, types, values)
     own, labels, max_length = [*settings], None, None
     if head in checkpoint.heads:
-        labels, settings = _labels_of(preset, types, values, settings)
+        labels, settings = _labels_and_settings(preset, types, values, settings)
     if library is not None:
         theirs = preset.once(LIBRARIES[library].read)
         max_length = theirs.max_length
@@ -126,7 +142,7 @@ def read(
     )
 
 
-def _labels_of(
+def _labels_and_settings(
     preset: Preset, types: Collection[str], values: Mapping[str, Any], settings: dict[str, Any]
 ) -> tuple[list[str] | None, dict[str, Any]]:
     """Reads the labels of a task that has some, and adds what they are to its settings."""
@@ -184,7 +200,7 @@ def read_export(
         source = preset.directory / hugging_face.CONFIG
         raise ValueError(f"{source}: the task is {task!r:.60}, which this version does not know; install a later one")
     settings, preprocessor = own_settings(preset, task, types[task], values)
-    labels, settings = _labels_of(preset, types[task], values, settings)
+    labels, settings = _labels_and_settings(preset, types[task], values, settings)
     if row.library is not None and has_library_files:
         settings |= _in_types(preset.once(LIBRARIES[row.library].read), types[task])
     return Saved(preset.config, {}, task, row.library, settings, labels, preprocessor=preprocessor)
@@ -218,7 +234,7 @@ def _entries_of(preset: Preset) -> Mapping[str, Any]:
 
 
 def _read_dense(preset: Preset, library: str, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
-    values = preset.once(LIBRARIES[library].read_weights)
+    values = preset.once(_READ_WEIGHTS[library])
     for name, shape in shapes.items():
         if values[name].shape != shape:
             raise ValueError(
@@ -344,7 +360,7 @@ def read_library_files(preset: Preset, vocabulary_size: int | None) -> tuple[str
             return None
         settings: Any = preset.once(files_of.read)
         if getattr(settings, "is_declared", True):
-            weights = dict(preset.once(files_of.read_weights)) if "dense" in settings._fields else {}
+            weights = dict(preset.once(_READ_WEIGHTS[library])) if library in _READ_WEIGHTS else {}
             if getattr(settings, "query_table", False) and vocabulary_size is not None:
                 weights["query_weights"] = sparse_encoder.read_query_weights(preset, vocabulary_size)
             return library, settings, weights
