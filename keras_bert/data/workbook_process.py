@@ -39,7 +39,8 @@ def read_workbook(path: str | Path, sheet: str | None = None) -> Generator[list[
     ):
         is_whole = False
         try:
-            for line in process.stdout or ():
+            assert process.stdout is not None
+            for line in process.stdout:
                 row = json.loads(line) if line.endswith(b"\n") else None
                 is_whole = row is True
                 if isinstance(row, str):

@@ -35,7 +35,7 @@ def explain(
 
     Use it to see why a text has its ids, or how the model reads a pair. Dropped characters, except white space, are
     listed, too, in the order of the text. With `text_pairs`, one for each text, each row is a pair. Places are then in
-    the text that the token is of. Raises as `tokenize_with_offsets`.
+    the text that the token is of. Raises as `tokenize_with_offsets`, and ValueError if there are not as many pairs.
 
     Example:
         >>> from keras_bert.text import load_tokenizer
@@ -98,8 +98,15 @@ def _explain_text(tokenizer: Tokenizer, text: str, found: list[tuple[int, int, i
             changes = ("not in the vocabulary",)
         elif end > start and token_text.strip() not in (b"", data[start:end].strip()):
             changes = _list_changes(text[first:last], token_text.decode(errors="replace").strip())
-        token, spans = tokenizer.vocabulary[id_], ((start, end), (first, last))
-        tokens.append(ExplainedToken(token, id_, None, None, *spans, text[first:last], changes))
+        token = ExplainedToken(
+            token=tokenizer.vocabulary[id_],
+            id=id_,
+            byte_span=(start, end),
+            character_span=(first, last),
+            text=text[first:last],
+            changes=changes,
+        )
+        tokens.append(token)
     return tokens + _list_dropped(text, begins, first_unexplained, len(text))
 
 
@@ -130,7 +137,13 @@ def _drop(character: str) -> str:
 def _list_dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
     """Lists the characters from `first` up to `last`, without white space."""
     return [
-        ExplainedToken(None, None, None, None, (begins[i], begins[i + 1]), (i, i + 1), text[i], (_drop(text[i]),))
+        ExplainedToken(
+            token=None,
+            byte_span=(begins[i], begins[i + 1]),
+            character_span=(i, i + 1),
+            text=text[i],
+            changes=(_drop(text[i]),),
+        )
         for i in range(first, last)
         if text[i] not in "\t\n\r" and not unicodedata.category(text[i]).startswith("Z")
     ]

@@ -7,8 +7,7 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -22,6 +21,16 @@ from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors
 
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 T = TypeVar("T", bound="Tokenizer")
+
+
+class TokenizerFormat(Protocol):
+    """A module of `formats/tokenizers/`: reads and writes the arguments of a class of tokenizers."""
+
+    def read_files(self, preset_files: TokenizerFiles, /) -> dict[str, Any]: ...
+
+    def write_files(self, directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None: ...
+
+    def json_of(self, arguments: dict[str, Any]) -> dict[str, Any]: ...  # the content of a `tokenizer.json`
 
 
 class Tokenizer:
@@ -45,7 +54,7 @@ class Tokenizer:
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _has_spaces = False  # whether white space has tokens
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
-    _format: ClassVar[ModuleType]  # of `formats/tokenizers/`, with read_files, write_files and json_of
+    _format: ClassVar[TokenizerFormat]
     _LISTS: ClassVar[tuple[str, ...]] = ()  # arguments, lists in `get_config()`; the constructor takes files too
 
     def __init__(
@@ -187,7 +196,11 @@ class Tokenizer:
         return self._join(tf.ragged.boolean_mask(tokens, tokens.with_flat_values(shown)))
 
     def check_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Raises as `detokenize` if an id is unknown. Returns which are known, for graphs that drop assertions."""
+        """Raises as `detokenize` if an id is unknown.
+
+        Returns:
+            bool, of the shape of `ids`: whether each id is known. Graphs that drop assertions need it.
+        """
         ids = tf.cast(ids, tf.int64)
         known = (ids >= 0) & (ids < self.vocabulary_size)
         message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"

@@ -18,8 +18,26 @@ from keras_bert.formats.families.static import MODEL2VEC, STATIC_EMBEDDING
 from keras_bert.formats.families.ultrabert import ULTRABERT
 
 _FAMILIES = (
-    *(BERT, ERNIE, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, ALBERT, ELECTRA, MODERNBERT, NOMIC_BERT),
-    *(MPNET, DEBERTA, GTE, NEW, EUROBERT, ULTRABERT, NEOBERT, JINA, MODEL2VEC, STATIC_EMBEDDING),
+    BERT,
+    ERNIE,
+    ROBERTA,
+    XLM_ROBERTA,
+    CAMEMBERT,
+    DISTILBERT,
+    ALBERT,
+    ELECTRA,
+    MODERNBERT,
+    NOMIC_BERT,
+    MPNET,
+    DEBERTA,
+    GTE,
+    NEW,
+    EUROBERT,
+    ULTRABERT,
+    NEOBERT,
+    JINA,
+    MODEL2VEC,
+    STATIC_EMBEDDING,
 )
 FAMILIES: dict[str, Family] = {family.name: family for family in _FAMILIES}
 # The names of the files of SentencePiece's models.

@@ -57,7 +57,7 @@ class Operations(NamedTuple):
     where: Callable[..., Any]
     take: Callable[[Any, Any], Any]  # of values, and indices
     shift: Callable[[Any, int], Any]  # moves values to the right, the last ones to the beginning
-    count: Callable[[Any], Any]  # of True, up to each value
+    cumulated: Callable[[Any], Any]  # the number of True up to each value
     indices: Callable[[Any], Any]  # of True
 
 
@@ -66,17 +66,17 @@ _NUMPY = Operations(np.where, np.take, np.roll, np.cumsum, np.flatnonzero)
 
 def mark_words(chars: Any, begins_row: Any, kind: Any, library: Operations) -> tuple[Any, Any]:
     """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
-    where, take, shift, count, indices = library
+    where, take, shift, cumulated, indices = library
     kind = where((chars >= PLANE_14) & (chars < PLANE_14_END), MARK, kind)
     is_mark = (kind == MARK) & ~begins_row & (shift(kind, 1) != SPACE)
     kind = where((kind == MARK) & ~is_mark, LETTER, kind)
-    base = take(indices(~is_mark), count(~is_mark) - 1)
+    base = take(indices(~is_mark), cumulated(~is_mark) - 1)
     kind, base_char = take(kind, base), take(chars, base)
 
     # A space or an ideograph is a chunk by itself. Any other chunk has signs, a word with signs inside, then signs.
     is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
     new_chunk = begins_row | is_separate | shift(is_separate, 1)
-    chunk, letters = count(new_chunk) - 1, count(kind == LETTER)
+    chunk, letters = cumulated(new_chunk) - 1, cumulated(kind == LETTER)
     first, last = (take(indices(each), chunk) for each in (new_chunk, shift(new_chunk, -1)))
     has_letter_before = (letters > take(letters, first)) | (take(kind, first) == LETTER)
     outside = (kind == SIGN) & (~has_letter_before | (letters == take(letters, last)))
