@@ -311,7 +311,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> BertConfig:
-        """Makes the config of a published size, such as "bert-base"; `changes` are fields to replace.
+        """Makes the config of a published size, a key of `SIZES`, such as "bert-base"; `changes` are fields to replace.
 
         Raises:
             ValueError: there is no such size.

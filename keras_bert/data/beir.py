@@ -46,6 +46,11 @@ def read_beir(directory: str | Path, split: str = "test") -> RetrievalData:
     Returns:
         The documents; the queries that have judgements; and the judgements, as grades of 0 or more.
 
+    Raises:
+        FileNotFoundError: a part is missing.
+        ValueError: a row lacks a column or a text, an id is there twice, a grade is not a whole number, or a judgement
+            names a query that is not there.
+
     Warns:
         UserWarning: the number of judged documents that are not in the corpus: no search finds them.
 

@@ -44,8 +44,9 @@ def read_conll(
         skip_bad: leave out bad sentences, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`). A sentence is bad if a line has no word or label, or fewer
-            or more columns than most lines.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or `word_column` is the column that
+            numbers the words. A sentence is bad if a line has no word or label, or fewer or more columns than most
+            lines.
 
     Example:
         >>> import pathlib, tempfile

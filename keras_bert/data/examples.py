@@ -171,6 +171,9 @@ class Examples:
             the file was read without labels.
         rows: where each example stands in its file, and the other cells there. None for examples that are from no file.
 
+    Raises:
+        ValueError: the lists, or the words and labels of a sentence, have different lengths.
+
     Example:
         >>> examples = Examples({"text": ["What a film!", "I left."]}, labels=["good", "bad"])
         >>> examples.x, examples.label_counts

@@ -28,9 +28,9 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
         skip_bad: leave out bad questions, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`). A question is bad if it has no text, no unique id or no
-            context; if it has no answers and is not impossible; or if an answer is not at its `answer_start`, in
-            characters (code points).
+        ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
+            it has no text, no unique id or no context; if it has no answers and is not impossible; or if an answer is
+            not at its `answer_start`, in characters (code points).
 
     Example:
         >>> import json, pathlib, tempfile

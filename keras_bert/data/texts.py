@@ -101,8 +101,8 @@ def read_table(
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`). A row is bad if it has too many or too few cells, no text,
-            or a label of another kind.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A row is bad if it has too many or
+            too few cells, no text, or a label of another kind.
 
     Arguments for GLUE's files and others like them:
 
@@ -177,7 +177,10 @@ def read_columns(
             `read_table`.
         score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
             Without it, no scores are read.
-        header, format, delimiter, sheet, skip_bad: see `read_table`, as for errors.
+        header, format, delimiter, sheet, skip_bad: see `read_table`.
+
+    Raises:
+        ValueError: as `read_table`; or there are fewer than two columns.
 
     Example:
         >>> import pathlib, tempfile
@@ -203,7 +206,11 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> Examples:
     """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
 
     Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
-    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising ValueError.
+    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
+            a class's name cannot be a label; or a file is a broken link.
 
     Example:
         >>> import pathlib, tempfile

@@ -169,10 +169,11 @@ class AttentionHeads:
 
 
 class SelfAttention(keras.layers.Layer):
-    """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer; layers may differ by their index, from 0."""
+    """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    # In disentangled attention, the queries and keys of distances add two terms to `Q K^T`, and the sum is divided by
-    # `sqrt(3 d)`.
+    In disentangled attention, the queries and keys of distances add two terms to `Q K^T`, and the sum is divided by
+    `sqrt(3 d)` (see `Distances`). Layers of some families differ by their index, from 0.
+    """
 
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

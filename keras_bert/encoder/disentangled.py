@@ -54,7 +54,10 @@ def select_distances(vectors: Tensor, positions: int, length: int | Tensor) -> D
 def distance_scores(
     query: Tensor, key: Tensor, distance_query: Tensor, distance_key: Tensor, indices: Tensor
 ) -> Tensor:
-    """Computes `query_i distance_key_d + key_j distance_query_d`, d = distance of i and j (equation 3 of the paper)."""
+    """Computes the content-to-position plus the position-to-content scores (equation 3 of the paper).
+
+    `score_ij = query_i distance_key_d + key_j distance_query_d`, where d is the distance from token i to token j.
+    """
     distance_key, distance_query = (
         ops.transpose(ops.take(vectors, order, axis=1), (0, 2, 1))  # [num_heads, head_size, 2 * length - 1]
         for vectors, order in ((distance_key, indices), (distance_query, ops.flip(indices)))

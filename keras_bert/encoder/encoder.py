@@ -126,7 +126,8 @@ class BertEncoder(FreezesLayers):
 
     Raises:
         ValueError: the config has a pooler, but the files of its family have none; `seq_length` is above
-            `config.max_positions`; or (outside of traced functions) an id is not in the vocabulary.
+            `config.max_positions`; an input is missing, of another shape or not integer; or (outside of traced
+            functions) an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np
@@ -328,7 +329,7 @@ class BertEncoder(FreezesLayers):
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
-        See `save_checkpoint`.
+        See `save_checkpoint` for the arguments and errors.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 

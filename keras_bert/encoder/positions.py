@@ -12,9 +12,11 @@ from keras_bert.tensors import Tensor
 
 
 def rotate(x: Tensor, positions: Tensor, theta: float, factor: float = 1.0) -> Tensor:
-    """Rotates queries or keys, float `[tokens, ..., d]`, by angles that grow with the position, int `[tokens]`."""
-    # Elements i and i + d/2 of a head are the coordinates of point i. At position p, point i is rotated by the angle
-    # `p theta^(-2i/d) / factor^(2(i + 1)/d)`, so positions enter the product of Q and K only by their distance.
+    """Rotates queries or keys, float `[tokens, ..., d]`, by angles that grow with the position, int `[tokens]`.
+
+    Elements i and i + d/2 of a head are the coordinates of point i. At position p, point i is rotated by the angle
+    `p theta^(-2i/d) / factor^(2(i + 1)/d)`, so positions enter the product of Q and K only by their distance.
+    """
     half = x.shape[-1] // 2
     points = np.arange(half, dtype=np.float32)
     frequencies = (1 / (theta ** (points / half) * factor ** ((points + 1) / half))).astype(np.float32)

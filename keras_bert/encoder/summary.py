@@ -90,6 +90,9 @@ def summarize(
         heads: the shapes of each head's weights, as from `Checkpoint.shapes`.
         batch_size, sequence_length: the sequences of a training step, and the tokens of each.
 
+    Raises:
+        ValueError: `batch_size` is less than 1, or `sequence_length` is not within the model's positions.
+
     Example:
         >>> from keras_bert import BertConfig
         >>> summary = summarize(BertConfig.base())

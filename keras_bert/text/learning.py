@@ -302,6 +302,9 @@ class Fertility(NamedTuple):
 def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
     """Measures a vocabulary on the first 16 megabytes of a corpus; see `learn_vocabulary` for its form and errors.
 
+    Raises:
+        ValueError: also if the corpus has no words.
+
     Example:
         >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
         >>> fertility(tokenizer, ["Unaffable you", "\\u2603"])  # the snowman is unknown

@@ -75,6 +75,7 @@ class BertPreprocessor(keras.layers.Layer):
             `input_type_ids`: 1 for `b [SEP]`, 0 for the rest; all 0 for RoBERTa and XLM-RoBERTa.
 
     Raises:
+        TypeError, ValueError: a bad argument, or texts that are not strings.
         ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
             `truncation="error"`; or the call is compiled with XLA, which has no strings.
 
@@ -145,11 +146,15 @@ class BertPreprocessor(keras.layers.Layer):
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
     def pack(self, segments: Ids | tuple[Ids, Ids]) -> dict[str, tf.Tensor]:
-        """Packs tokenized texts, as a call does, with its results and errors.
+        """Packs tokenized texts, as a call does, with its results.
 
         Args:
             segments: integers `[batch, (tokens)]` without special tokens, a ragged tensor or a list of lists; or, for
                 pairs, a tuple of two of these, or a list of two tensors.
+
+        Raises:
+            TypeError, ValueError: not integers, or not of rank 2.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is too long, under `truncation="error"`.
 
         Example:
             >>> from keras_bert import BertPreprocessor
@@ -225,6 +230,9 @@ class BertPreprocessor(keras.layers.Layer):
                 `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
                 positions. `truncation` is by default that of the library whose format the directory has:
                 "odd_to_longer" for Hugging Face's, "longest_first" for Google's and KerasHub's.
+
+        Raises:
+            ValueError: also if the vocabulary does not fit the model, or an argument is bad.
         """
         with Preset.open(handle) as preset:
             config = preset.config

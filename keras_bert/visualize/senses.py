@@ -123,7 +123,9 @@ def find_senses(
         labels: a label for each paragraph, such as the sense of the word there; they do not change the vectors.
 
     Raises:
-        ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
+        TypeError: the word, the paragraphs or the labels are not str.
+        ValueError: the word occurs less than twice, or in a sentence that is too long for the model; or the number of
+            labels is not that of paragraphs.
 
     Example:
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
@@ -235,7 +237,10 @@ context. Point at an occurrence to read its sentence; numbers without room are l
 
 
 def page(senses: Senses) -> str:
-    """Makes an HTML page: points, coloured by label, and a list of the sentences. ValueError: over eight labels."""
+    """Makes an HTML page: a plot of points, each with its sentence as a tooltip, and a list of the sentences.
+
+    Each label has a colour. Raises ValueError for more than eight labels.
+    """
     colours = _colours_of_labels(senses)
     places = _scale_to_page(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]

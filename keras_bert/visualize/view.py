@@ -123,6 +123,10 @@ def attention(
         A view that can be saved. A notebook shows it as a page of four parts: lines between tokens, a heat map, an
         overview of all heads, and the computation of a weight.
 
+    Raises:
+        TypeError: a text is not a str.
+        ValueError: the text is too long for the model, or not valid Unicode.
+
     Example:
         >>> from keras_bert import BertEncoder, BertPreprocessor
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
@@ -163,6 +167,7 @@ class AttentionView:
 
         Raises:
             FileExistsError: the file exists and `overwrite` is False.
+            ImportError: matplotlib is not installed.
             ValueError: the path has another suffix, or there is no such layer or head.
         """
         path = Path(path)

@@ -22,7 +22,8 @@ class ArrayPreprocessor:
     """The preprocessor of exports, and on Keras's other backends: the inputs of `BertPreprocessor` as NumPy arrays.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts: a list of str; or a tuple of two, for pairs; or
-    one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions.
+    one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions. For the arguments, the
+    results and the errors, see `BertPreprocessor`.
     """
 
     def __init__(
@@ -78,7 +79,11 @@ class ArrayPreprocessor:
         return self.pair_format.special_tokens(segments)
 
     def pack(self, segments: tuple[Column, ...]) -> dict[str, np.ndarray]:
-        """Packs tokenized texts, or the segments of `windows`, into rows, truncated to `longest`."""
+        """Packs the ids of one or two columns of texts, or the segments of `windows`, into rows of at most `longest`.
+
+        Raises:
+            ValueError: a row is too long, under `truncation="error"`; or rows have no room for special tokens.
+        """
         rows = truncate(segments, self._room(segments), self.truncation)
         tokenizer, multiple = self.tokenizer, self.pad_to_multiple_of
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
@@ -86,7 +91,11 @@ class ArrayPreprocessor:
         return packing.pack(rows, self.sequence_length, self.longest, multiple, *special_ids, *format_of_rows)
 
     def windows(self, segments: tuple[Column, ...]) -> Windows:
-        """Splits the last text of each row into windows for `pack`. Without a stride, each row is one window."""
+        """Splits the last text of each row into windows for `pack`. Without a stride, each row is one window.
+
+        Raises:
+            ValueError: rows have no room for windows.
+        """
         room = self._room(segments)
         if self.stride is None:
             count = len(segments[0])
