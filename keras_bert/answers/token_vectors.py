@@ -187,6 +187,9 @@ class MultiVectorEncoder(RanksPassages, ComparedEncoder):
         Returns:
             float32 `[queries, documents]`. A document without vectors, as all its tokens are skipped, gets -1e9.
 
+        Raises:
+            ValueError: vectors have another shape.
+
         Example:
             >>> from keras_bert import BertMultiVectorEncoder
             >>> model = BertMultiVectorEncoder.from_preset("all-MiniLM-L6-v2", query_expansion=None)

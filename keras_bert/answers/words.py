@@ -189,6 +189,12 @@ class Tagger(Answerer):
             For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
             characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over the entity's words. For
             many texts, a list of such lists.
+
+        Raises:
+            TypeError, ValueError: a text is not a str.
+
+        Warns:
+            UserWarning: the number of truncated words.
         """
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)

@@ -27,8 +27,11 @@ class WarmupThenDecay(Schedule):
 
     Args:
         peak: the peak learning rate.
-        warmup_steps: the number of steps before the peak, 0 or more.
-        total_steps: the number of steps of the whole run, at least `warmup_steps`.
+        warmup_steps: the number of steps before the peak; with 0, the first step has the peak learning rate.
+        total_steps: the number of steps of the whole run.
+
+    Raises:
+        ValueError: `warmup_steps` is negative or more than `total_steps`.
 
     Example:
         >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)
@@ -87,6 +90,9 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     Attributes:
         schedule: the schedule of the learning rate; None if it is a number.
+
+    Raises:
+        ValueError: `layer_decay` is not 1, and `num_layers` is missing.
 
     Example:
         >>> optimizer = AdamW(WarmupThenDecay(2e-5, 100, 1000), weight_decay=0.01, global_clipnorm=1.0)

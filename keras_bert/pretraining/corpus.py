@@ -39,7 +39,9 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
     """Splits a corpus of text files in UTF-8 into parts of about `part_bytes` that can be read independently.
 
     Raises:
-        FileNotFoundError, ValueError: a file is missing or is not text, or all are empty.
+        TypeError: `files` is a single path.
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is not text, or all are empty.
 
     Example:
         >>> from importlib import resources
@@ -90,7 +92,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
             documents, as in Google's `create_pretraining_data.py`.
 
     Raises:
-        ValueError: a file is not UTF-8.
+        ValueError: the layout is unknown, or a file is not UTF-8.
 
     Example:
         >>> from importlib import resources

@@ -36,12 +36,15 @@ def make_examples(
         room: the number of tokens in a sequence, without special tokens.
         objective: the kind of sequence:
             - "next_sentence" (BERT): two segments. In half of the examples, the second follows the first. In the
-              others, it is from another of the documents, which are at least two.
+              others, it is from another document.
             - "sentence_order" (ALBERT): two successive segments, swapped in half of the examples.
             - "sentences" (RoBERTa's DOC-SENTENCES: Liu et al. 2019, section 4.2): one segment, with as many whole
               sentences of a document as fit.
         seed: the same seed gives the same examples.
         shorter: the share of pairs with a random shorter length, so that the model sees short sequences.
+
+    Raises:
+        ValueError: the objective is unknown, or "next_sentence" has only one document.
 
     Example:
         >>> tokens = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents

@@ -38,6 +38,9 @@ class MaskedLMMasking:
             `masked_lm_ids`: int32 `[batch, predictions]`, the original tokens;
             `masked_lm_weights`: float32 `[batch, predictions]`, 1 for a prediction, 0 for padding.
 
+    Raises:
+        ValueError: `predictions` or `rate` is out of range, or `masked_unit` is unknown.
+
     Example:
         >>> from keras_bert import BertPreprocessor
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=12)

@@ -135,7 +135,7 @@ class BertPretrainer(BertTask):
             `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
-        ValueError: the vocabulary is not the encoder's, or the family has no head for pairs.
+        ValueError: as the encoder; or the vocabulary is not the encoder's, or the family has no head for pairs.
 
     Example:
         >>> import numpy as np

@@ -57,7 +57,8 @@ class Records:
         count: the number of records.
 
     Raises:
-        FileNotFoundError, ValueError: files are missing or damaged, or the first record has another layout.
+        FileNotFoundError: there are no files, or a file does not exist.
+        ValueError: the directory is incomplete, a file is damaged, or the first record has another layout.
     """
 
     def __init__(self, files: str | Path | Sequence[str | Path]) -> None:
@@ -85,7 +86,10 @@ class Records:
     def shuffled(self, batch_size: int, seed: int, start: int = 0) -> tf.data.Dataset:
         """Batches records without end, to train: every epoch has each record once, in another order.
 
-        `start` is the index of the first batch. Earlier batches are not parsed, and earlier epochs are not read.
+        Args:
+            batch_size: the number of records in a batch.
+            seed: the seed of the order.
+            start: the index of the first batch. Earlier batches are not parsed, and earlier epochs are not read.
         """
 
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
@@ -348,17 +352,21 @@ def write_records(
             `if __name__ == "__main__":` around its code, as Python starts processes.
         pipeline_options: if not None, an Apache Beam pipeline with these options writes the same files
             (`pip install 'keras-bert-models[beam]'`). Its workers need this package, and must see corpus and directory
-            under the same paths. It shows no progress, and raises any error of its workers.
-        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
+            under the same paths.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute. A pipeline
+            has none.
 
     Returns:
         Counts: `documents`, `sentences`, `tokens`, `examples`, and `cut`, the number of tokens in no example; with
         "next_sentence" these include documents that are alone in their part.
 
     Raises:
-        FileNotFoundError, ValueError: the corpus cannot be used, or the directory holds other records.
-        OSError: a file cannot be written, or another process is writing there; incomplete files are removed.
+        FileNotFoundError, ValueError: the corpus cannot be used, an argument is bad, or the directory holds other
+            records.
+        BlockingIOError: another process is writing into the directory.
+        OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
+        Exception: any error of a pipeline's workers.
 
     Example:
         >>> import tempfile

@@ -57,6 +57,7 @@ def export_onnx(
         ImportError: the extra `runtimes` is not installed.
         TypeError: `model` is neither a task nor an encoder.
         ValueError: an argument is not supported, or the outputs differ from Keras's by more than the precision allows.
+            Nothing is then written.
 
     Example:
         >>> import tempfile

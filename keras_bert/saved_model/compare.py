@@ -100,7 +100,7 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
 
     Raises:
         FileNotFoundError: one of the directories is not a model, or texts are needed, and the new one has no tokenizer.
-        ValueError: the old model cannot be run, or fails on what the new one takes.
+        ValueError: the old model cannot be run, takes other inputs, or fails on what the new one takes.
 
     Example:
         >>> import tempfile

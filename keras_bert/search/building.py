@@ -70,6 +70,7 @@ def build_index(
             that is damaged, of another version, or of another model.
         ImportError: Faiss is not installed.
         BlockingIOError: another process is writing into the directory.
+        OSError: a file cannot be written.
 
     Example:
         >>> import tempfile

@@ -42,7 +42,9 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
         lora_rank: the rank of `A` and `B`; None: no LoRA.
 
     Raises:
-        ValueError: a frozen layer would share weights with a trainable one, or LoRA has no layer to change.
+        TypeError: `model` is neither a task model nor an encoder.
+        ValueError: the model has fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
+            layer to change or is enabled already.
 
     Example:
         >>> from keras_bert import BertClassifier

@@ -40,7 +40,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
 
     Raises:
-        ValueError: `TF_CONFIG` cannot be used.
+        ValueError: there is no such kind, or `TF_CONFIG` cannot be used.
         RuntimeError: there are several processes, and TensorFlow has already started.
 
     Example:

@@ -183,7 +183,8 @@ def evaluate(
 
     Raises:
         ImportError: a measure needs the extra `train`.
-        TypeError, ValueError: the task has no measures, or the model lacks a label.
+        TypeError: `model` is not a task model, or its task has no measures.
+        ValueError: the model lacks a label, or the numbers of examples and labels differ.
 
     Example:
         >>> from keras_bert import BertClassifier

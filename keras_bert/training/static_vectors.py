@@ -44,6 +44,9 @@ def static_of(
     Returns:
         The student, whose vectors have length 1. `save_preset` writes it for model2vec and sentence-transformers, too.
 
+    Raises:
+        ValueError: the size or the constant is out of range, or no static model can have the teacher's tokenizer.
+
     Example:
         >>> teacher = BertSentenceEncoder.from_preset("bert-books")
         >>> student = static_of(teacher, size=64)

@@ -51,6 +51,9 @@ class ListNetLoss(keras.losses.Loss):
             distribution; labels 0 and 5 make a sharp one.
         y_pred: logits `[batch, passages]`, of two or more passages.
 
+    Raises:
+        ValueError: there is only one passage per query, or the number of labels is wrong.
+
     Example:
         >>> logits = ops.array([[0.0, 0.0]])
         >>> round(float(ListNetLoss()(ops.array([[1.0, 0.0]]), logits)), 4)  # log(2)
@@ -88,6 +91,9 @@ class LambdaLoss(keras.losses.Loss):
         y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Negative labels gain
             0.
         y_pred: logits `[batch, passages]`, of two or more passages.
+
+    Raises:
+        ValueError: `k` is below 1, there is only one passage per query, or the number of labels is wrong.
 
     Example:
         >>> labels, right, wrong = ([[1.0, 0.0]], [[4.0, -4.0]], [[-4.0, 4.0]])

@@ -229,6 +229,9 @@ class GISTEmbedLoss(keras.losses.Loss):
             `np.stack([guide.encode(anchors), guide.encode(positives)], axis=1)`.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
 
+    Raises:
+        ValueError: the guide's vectors are not of as many columns.
+
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
         >>> round(float(GISTEmbedLoss(temperature=1.0)(vectors, vectors)), 4)
@@ -453,7 +456,7 @@ def _scores(y_pred: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
-    """The mean squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
+    """The squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
 
     Use it to train a sentence encoder or a small reranker on the scores of a large reranker. A score `s` is the dot
     product of two vectors, MaxSim, or a reranker's logit. Hofstätter et al. 2020, "Improving Efficient Neural Ranking
@@ -466,6 +469,12 @@ class MarginMSELoss(keras.losses.Loss):
             `[batch, columns - 2]`. The margins of one negative may also be `[batch]`.
         y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; those of tokens; or a
             reranker's logits of positives and negatives, `[batch, columns - 1]`.
+
+    Returns:
+        float32 `[batch]`, the mean over the negatives; its mean when called.
+
+    Raises:
+        ValueError: the number of scores does not fit the number of columns.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
@@ -499,6 +508,9 @@ class DistillKLDivLoss(keras.losses.Loss):
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`.
         y_pred: as of `MarginMSELoss`.
 
+    Raises:
+        ValueError: the number of scores does not fit the number of columns.
+
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
         >>> [round(float(DistillKLDivLoss()(scores, vectors)), 4) for scores in ([[1.0, 0.6]], [[4.0, 0.0]])]
@@ -525,7 +537,7 @@ class DistillKLDivLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class VectorMSELoss(keras.losses.Loss):
-    """The mean squared difference of a text's vector and a better model's, for this text or for a translation of it.
+    """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
 
     Use it to copy a sentence encoder: into a smaller model, or into further languages, from translated sentences.
     Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
@@ -534,6 +546,12 @@ class VectorMSELoss(keras.losses.Loss):
     Call arguments:
         y_true: the better model's vectors, `[batch, size]` for all columns, or `[batch, columns, size]`.
         y_pred: vectors `[batch, columns, size]`, one column or more.
+
+    Returns:
+        float32 `[batch]`, the mean over columns and values; its mean when called.
+
+    Raises:
+        ValueError: the vectors differ in size, or the number of columns is wrong.
     """
 
     def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:
@@ -568,6 +586,12 @@ class MatryoshkaLoss(AroundLoss):
 
     Call arguments:
         y_true, y_pred: as the loss takes them.
+
+    Returns:
+        A tensor of the shape and type that the loss returns.
+
+    Raises:
+        ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
 
     Example:
         >>> from keras_bert.tasks.losses.sentence_losses import MultipleNegativesRankingLoss
@@ -625,6 +649,9 @@ class SpladeLoss(AroundLoss):
     Call arguments:
         y_true: as the loss takes it.
         y_pred: vectors `[batch, columns, size]`, queries first.
+
+    Raises:
+        ValueError: a weight is negative; or in a call with `ramp_updates` of 1 or more that follows no optimizer.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
