@@ -16,7 +16,6 @@ from aiohttp.typedefs import Handler
 
 from keras_bert.server import errors, rest, text_embeddings, vector_clients
 from keras_bert.server.connections import Connections
-from keras_bert.server.errors import MAX_BYTES, ServingError
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
 from keras_bert.server.requests import Requests
@@ -106,7 +105,7 @@ class HttpService:
     async def metrics(self, http: web.Request) -> web.Response:
         try:
             self._requests.check_key(http.headers.get("Authorization", ""))
-        except ServingError as error:
+        except errors.ServingError as error:
             return web.Response(status=401, text=error.message, headers={"WWW-Authenticate": "Bearer"})
         body, content_type = self._requests.metrics(http.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
@@ -117,7 +116,7 @@ class HttpService:
         try:
             name = routes[0].answer.__name__ if routes else "unknown"
             return await self._requests.answer("http", name, lambda: self._answer(http, routes))
-        except ServingError as failure:
+        except errors.ServingError as failure:
             error = failure
         except Exception as failure:
             _log.exception("%s %s failed", http.method, http.path)
@@ -146,10 +145,10 @@ class HttpService:
             return _json(to_body(answer, indent=True))
         spec, parse = answer
         with self._models.find(spec.name).lease(spec) as version:
-            size = MAX_BYTES if route.protocol is text_embeddings else size  # it may read a tokenizer
+            size = errors.MAX_BYTES if route.protocol is text_embeddings else size  # it may read a tokenizer
             signature, inputs, to_document = await self._call(size, parse, version.model, document)
             outputs = await self._predictor.predict(version.model, signature, inputs) if signature else {}
-            elements = sum(array.size for array in outputs.values()) if signature else MAX_BYTES
+            elements = sum(array.size for array in outputs.values()) if signature else errors.MAX_BYTES
             return _json(await self._call(elements, lambda: to_body(to_document(outputs))))
 
     async def _read(self, http: web.Request) -> tuple[int, dict[str, Any]]:
@@ -161,9 +160,9 @@ class HttpService:
         except web.RequestPayloadError as error:
             raise errors.invalid_argument(f"the body cannot be read: {error}") from None
         except OSError:
-            raise ServingError(errors.Code.CANCELLED, "the client left before its body arrived") from None
+            raise errors.ServingError(errors.Code.CANCELLED, "the client left before its body arrived") from None
         encoding = http.headers.get("Content-Encoding", "identity").lower()
-        size = len(body) if encoding == "identity" else MAX_BYTES
+        size = len(body) if encoding == "identity" else errors.MAX_BYTES
         return size, await self._call(size, parse_json, body, encoding)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: object) -> T:
@@ -191,7 +190,7 @@ def _is_no_clients_fault(record: logging.LogRecord) -> bool:
 
 def new_runner(service: HttpService) -> web.AppRunner:
     """Makes an HTTP server, which is not started. When it stops, answers have been sent, or were waited for."""
-    application = web.Application(client_max_size=MAX_BYTES, middlewares=[service.respond])
+    application = web.Application(client_max_size=errors.MAX_BYTES, middlewares=[service.respond])
     logging.getLogger("aiohttp.server").addFilter(_is_no_clients_fault)
     application.router.add_get("/health{slash:/?}", service.health, expect_handler=_expect)
     for url in ("/metrics", "/monitoring/prometheus/metrics"):

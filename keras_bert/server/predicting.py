@@ -141,10 +141,10 @@ def _choose_batch(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
         return [oldest]
     batch, rows = [], 0
     for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
-        count = job.rows or 0  # all have rows, as the oldest: otherwise their keys would differ
-        if rows + count <= max_rows or not batch:
+        assert job.rows is not None  # else the key would differ from the oldest's
+        if rows + job.rows <= max_rows or not batch:
             batch.append(job)
-            rows += count
+            rows += job.rows
     return batch
 
 

@@ -27,8 +27,14 @@ from keras_bert.engines.runtime import Spec
 from keras_bert.formats import Preset
 from keras_bert.formats.tensorflow.saved_model import TEXTS, WARMUP
 from keras_bert.processors import check_graph
-from keras_bert.server import errors
-from keras_bert.server.errors import MAX_BYTES, ServingError, failed_precondition, invalid_argument
+from keras_bert.server.errors import (
+    MAX_BYTES,
+    Code,
+    ServingError,
+    failed_precondition,
+    invalid_argument,
+    without_directories,
+)
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 
 _log = logging.getLogger(__name__)
@@ -111,7 +117,7 @@ class SavedModel(Model):
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
             first_line, *_ = error.message.removeprefix("Graph execution error:").strip().split("\n")  # nodes follow
-            raise ServingError(errors.Code(error.error_code), errors.without_directories(first_line)) from None
+            raise ServingError(Code(error.error_code), without_directories(first_line)) from None
         finally:
             self._free_threads.put(thread)
         # Scalars are not arrays yet.
@@ -126,7 +132,7 @@ class SavedModel(Model):
             message = f"{self.name} has no tokenizer beside its graph; export it again with this version"
             raise failed_precondition(message, field="model") from None
         except (ImportError, OSError, ValueError) as error:
-            raise failed_precondition(f"the server cannot tokenize: {errors.without_directories(str(error))}") from None
+            raise failed_precondition(f"the server cannot tokenize: {without_directories(str(error))}") from None
         return Reading(saved.settings, saved.labels, preprocessor)
 
     def metadata(self) -> dict[str, Any]:

@@ -24,22 +24,28 @@ _log = logging.getLogger(__name__)
 _Listing = tuple[tuple[str, int, int], ...]  # the name, size and time of each file in a directory
 
 
-@dataclass(eq=False)
-class Version:
-    """A version: in memory, or at its end."""
+@dataclass
+class VersionStatus:
+    """The status of a version, for GetModelStatus."""
 
-    number: int
-    phase: str = "LOADING"  # then AVAILABLE, UNLOADING and END, or END at once
+    phase: str  # LOADING, AVAILABLE, UNLOADING or END
     error: ServingError | None = None  # the error of a failed load
-    model: Model = field(init=False)  # while it is in memory
-    since: float = field(init=False)  # when it was loaded
-    users: int = 0  # requests in progress
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self, number: int) -> dict[str, Any]:
         """Builds the JSON of TF Serving's message ModelVersionStatus."""
         code, message = (Code.OK, "") if self.error is None else (self.error.code, self.error.message)
         status = {"error_code": code.name, "error_message": message}
-        return {"version": str(self.number), "state": self.phase, "status": status}
+        return {"version": str(number), "state": self.phase, "status": status}
+
+
+@dataclass(eq=False)
+class LoadedVersion:
+    """A version in memory."""
+
+    number: int
+    model: Model
+    users: int = 0  # requests in progress
+    since: float = field(default_factory=time.time)
 
 
 class Versions:
@@ -47,8 +53,8 @@ class Versions:
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
-        self.statuses: dict[int, Version] = {}  # all versions in memory, and failed ones still on disk
-        self.current: Version | None = None  # the served one
+        self.statuses: dict[int, VersionStatus] = {}  # of all versions in memory, and of failed ones still on disk
+        self.current: LoadedVersion | None = None  # the served one
         self._directory = directory
         self._failed_listings: dict[int, _Listing] = {}
         self._retiring: set[asyncio.Task[None]] = set()
@@ -60,7 +66,7 @@ class Versions:
             await self._load(number, path)
             if self.current is not None:
                 return number
-        errors = "; ".join(f"version {each.number}: {each.error}" for each in self.statuses.values())
+        errors = "; ".join(f"version {number}: {status.error}" for number, status in self.statuses.items())
         raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {errors}")
 
     async def watch(self) -> None:
@@ -87,7 +93,7 @@ class Versions:
             await asyncio.wait(self._retiring)
 
     @contextlib.contextmanager
-    def lease(self, spec: ModelSpec) -> Iterator[Version]:
+    def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
         """Finds the requested version, by default the served one, and keeps it loaded inside the block."""
         requested, version = self._requested_version(spec), self.current
         if version is None or requested not in (None, version.number):
@@ -112,7 +118,7 @@ class Versions:
         if requested is not None and requested not in self.statuses:
             raise not_found(f"the model {self.name} has no version {requested}")
         numbers = sorted(self.statuses, reverse=True) if requested is None else [requested]
-        return {"model_version_status": [self.statuses[number].entry() for number in numbers]}
+        return {"model_version_status": [self.statuses[number].entry(number) for number in numbers]}
 
     def _requested_version(self, spec: ModelSpec) -> int | None:
         """Reads the version number of a request; None: any. Raises ServingError for a label."""
@@ -138,41 +144,42 @@ class Versions:
         return listings
 
     async def _load(self, number: int, path: Path) -> None:
-        self.statuses[number] = version = Version(number)
+        self.statuses[number] = status = VersionStatus("LOADING")
         listing = _list_files(path)
         _log.info("%s version %d: loading", self.name, number)
         try:
-            version.model = await asyncio.to_thread(_load_and_warm_up, path, self.name, number)
+            model = await asyncio.to_thread(_load_and_warm_up, path, self.name, number)
         except Exception as error:
-            version.phase = "END"
+            status.phase = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
             code = error.code if isinstance(error, ServingError) else Code.INTERNAL
-            version.error = ServingError(code, without_directories(first_line, path))
+            status.error = ServingError(code, without_directories(first_line, path))
             self._failed_listings[number] = listing
             note = f"; version {self.current.number} stays" if self.current else ""
             _log.error("%s version %d: not loaded: %s%s", self.name, number, first_line, note)
             return
         self._failed_listings.pop(number, None)
-        version.since, version.phase = time.time(), "AVAILABLE"
-        old_version, self.current = self.current, version
+        old_version, self.current = self.current, LoadedVersion(number, model)
+        status.phase = "AVAILABLE"
         _log.info("%s version %d: serving", self.name, number)
         if old_version is not None:
             self._retire(old_version)
 
-    def _retire(self, version: Version) -> None:
+    def _retire(self, version: LoadedVersion) -> None:
         task = asyncio.get_running_loop().create_task(self._unload(version))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _unload(self, version: Version) -> None:
-        version.phase = "UNLOADING"
+    async def _unload(self, version: LoadedVersion) -> None:
+        number, status = version.number, self.statuses[version.number]
+        status.phase = "UNLOADING"
         while version.users:
             await asyncio.sleep(0.05)
         await asyncio.to_thread(version.model.close)
-        del version.model  # frees it
-        version.phase = "END"
+        status.phase = "END"
+        del version  # and with it the model
         gc.collect()  # graphs have reference cycles
-        _log.info("%s version %d: unloaded", self.name, version.number)
+        _log.info("%s version %d: unloaded", self.name, number)
 
 
 class Models:
@@ -212,12 +219,18 @@ class Models:
             await versions.close()
 
 
-def _load_and_warm_up(path: Path, name: str, number: int) -> Model:
+def _open(path: Path, name: str) -> Model:
     if is_saved_model(path):
-        from keras_bert.server.saved_model import SavedModel as Kind  # imports TensorFlow, which exports do without
-    else:
-        from keras_bert.server.exported import Export as Kind
-    model = Kind(path, name)
+        from keras_bert.server import saved_model  # imports TensorFlow, which exports do without
+
+        return saved_model.SavedModel(path, name)
+    from keras_bert.server import exported
+
+    return exported.Export(path, name)
+
+
+def _load_and_warm_up(path: Path, name: str, number: int) -> Model:
+    model = _open(path, name)
     try:
         count = model.warm_up()
         model.measure()
