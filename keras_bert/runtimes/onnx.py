@@ -114,7 +114,8 @@ def _to_float16(model: ir.Model) -> ir.Model:
     from onnxscript import ir
 
     float16 = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes")
-    ir.passes.common.ShapeInferencePass()(model)  # ONNX's own stops at 2 GB
+    # The converter's own inference stops at 2 GB. The strict one fails at operators that are not ONNX's.
+    ir.passes.common.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(model)
     proto = float16.convert_float_to_float16(ir.to_proto(model), keep_io_types=True, disable_shape_infer=True)
     return ir.from_proto(proto)
 
