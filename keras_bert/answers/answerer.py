@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from keras_bert import files
 from keras_bert.answers import Answers
 from keras_bert.answers.by_length import ByLength
@@ -51,10 +49,6 @@ class Answerer:
     def answers(self, x: Texts, progress: bool | None = None) -> Sequence[Any]:
         """Answers examples: those of the task's verb, as `Answers.score` takes them."""
         return getattr(self, self.VERB)(*self.columns(x), progress=progress)
-
-    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes the outputs of a serving signature, by name, from the model's for texts; strings are bytes."""
-        raise ValueError("this export is an encoder without a task, which no server can ask; export a task's model")
 
     def warn_if_untrained(self) -> None:
         """Warns once, before the first answer, of a new head that has not been trained. An export has none."""

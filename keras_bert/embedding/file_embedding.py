@@ -21,7 +21,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
-from keras_bert.files import check_is_file
+from keras_bert.files import check_is_file  # by its name: `files` is an argument of `embed_files`
 from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.processes import in_processes
 from keras_bert.progress import progress_bar
@@ -121,6 +121,7 @@ def embed_files(
             vectors of another model, or of an older version of a file.
         BlockingIOError: another process is writing into the directory.
         ImportError: the extra `parquet` or `xlsx` is not installed, and the files need it.
+        OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
         Exception: any error of a pipeline's workers.
 

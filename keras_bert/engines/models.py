@@ -65,6 +65,9 @@ class RuntimeModel(Answerer):
     Returns:
         A dict of float32 arrays with a row for each text: the outputs that the guide about runtimes lists.
 
+    Raises:
+        TypeError: a text is not a str.
+
     Warns:
         UserWarning: the number of texts that were truncated to the model's maximum length.
     """
@@ -166,8 +169,12 @@ class RuntimeModel(Answerer):
         return {name: outputs[name] for name in self.signatures[signature].outputs}
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
-        """Computes all outputs of a request."""
+        """Computes all outputs of a request. `signatures` reads their dtypes and shapes from one without texts."""
         return self._served(self._rows(columns)[0])
+
+    def _served(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Makes the outputs of a serving signature, by name, from the model's for texts; strings are bytes."""
+        raise ValueError("this export is an encoder without a task, which no server can ask; export a task's model")
 
     def _rows(self, columns: Sequence[list[str]], prompt: str = "", **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Computes the results of a request, and counts the tokens that are read of each text, int32 `[batch]`."""

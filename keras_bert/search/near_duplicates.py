@@ -40,7 +40,8 @@ def near_duplicates(
     """Finds pairs of texts whose vectors have a similarity of at least `threshold`.
 
     A repeated text makes a pair with its first occurrence only. Up to 100,000 different texts, all pairs are compared.
-    Beyond, each text is compared with the 100 closest ones that an approximate search with Faiss finds.
+    Beyond, each text is compared with the 100 closest ones that an approximate search finds. It needs Faiss:
+    `pip install 'keras-bert-models[search]'`.
 
     Args:
         corpus, text_column, batch_tokens, progress, skip_bad: see `build_index`.
@@ -69,7 +70,8 @@ def near_duplicates(
     for row in rows:
         firsts.setdefault(row.text, row)
     distinct = list(firsts.values())
-    if is_large := len(distinct) > neighbours.EXACT_UP_TO:
+    is_large = len(distinct) > neighbours.EXACT_UP_TO
+    if is_large:
         neighbours.import_faiss()  # raises
     if vectors:
         threshold, max_similarity = _check_threshold(threshold, "cosine"), 1.0
