@@ -16,7 +16,6 @@ from keras_bert.formats import write_config
 from keras_bert.formats.tensorflow.saved_model import CONFIG, MODEL
 from keras_bert.formats.tokenizers.tokenizer_json import VOCABULARY
 from keras_bert.saved_model import saving, transformers_signature
-from keras_bert.saved_model.saving import callable_object
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tensors import EncoderOutputs
 from keras_bert.text import BertPreprocessor
@@ -61,7 +60,7 @@ def export_encoder(
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        TypeError: `model` is of another class.
+        TypeError: `model` is neither an encoder nor a `BertMaskedLM`.
         ValueError: `dtype` or `signature` is unknown, or `dtype` cannot hold a weight.
 
     Example:
@@ -133,7 +132,7 @@ def _make_callable(
     if not is_trainable:
         variables = saving.variables_read(traced[0], variables)
     trainable = [variable for variable in variables if variable.trainable and is_trainable]
-    return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])
+    return saving.callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])
 
 
 # -- Preprocessors.
@@ -186,7 +185,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         files.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
         call = tf.function(lambda sentences: preprocessor(sentences), autograph=False)
         call.get_concrete_function(_SENTENCES)
-        root = callable_object(
+        root = saving.callable_object(
             call,
             tokenize=_make_tokenize(tokenizer),
             tokenize_with_offsets=_make_tokenize_with_offsets(tokenizer),
@@ -211,7 +210,7 @@ def _make_tokenize(tokenizer: Tokenizer) -> tf.train.Checkpoint:
             "mask_id": tf.constant(tokenizer.mask_token_id),
         }
 
-    return callable_object(tokenize, get_special_tokens_dict=get_special_tokens_dict)
+    return saving.callable_object(tokenize, get_special_tokens_dict=get_special_tokens_dict)
 
 
 def _make_tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
@@ -219,7 +218,7 @@ def _make_tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     def tokenize_with_offsets(sentences: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         return tokenizer.group_by_word(*tokenizer.tokenize_with_offsets(sentences))
 
-    return callable_object(tokenize_with_offsets)
+    return saving.callable_object(tokenize_with_offsets)
 
 
 def _make_bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
@@ -240,4 +239,4 @@ def _make_bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoin
     for segment in (_TOKENS, _GROUPED_TOKENS):
         for count in (1, 2):
             bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
-    return callable_object(bert_pack_inputs)
+    return saving.callable_object(bert_pack_inputs)

@@ -59,7 +59,8 @@ class HubLayer(keras.layers.Layer):
         FileNotFoundError: there is no such directory, or a file in it is missing.
         ImportError: the handle is a URL and tensorflow_hub is not installed.
         RuntimeError: Keras's backend is not TensorFlow.
-        TypeError, ValueError: the SavedModel is damaged or not reusable, or does not take the arguments or inputs.
+        TypeError, ValueError: the SavedModel is damaged or not reusable, has no such endpoint or argument, or does not
+            take these inputs.
 
     Example:
         >>> import tempfile
@@ -83,7 +84,17 @@ class HubLayer(keras.layers.Layer):
         endpoint: str | None = None,
         **kwargs: Any,
     ):
-        is_loaded = kwargs.pop("is_loaded", True)  # False in `from_config`
+        self._init_unloaded(handle, trainable, arguments, endpoint, **kwargs)
+        self.build()
+
+    def _init_unloaded(
+        self,
+        handle: str | Path,
+        trainable: bool,
+        arguments: Mapping[str, Any] | None,
+        endpoint: str | None,
+        **kwargs: Any,
+    ) -> None:
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
                 f"HubLayer runs TensorFlow SavedModels, but Keras's backend is {keras.backend.backend()}; set "
@@ -95,8 +106,6 @@ class HubLayer(keras.layers.Layer):
         self.endpoint = endpoint
         self._saved_model: ReusableSavedModel | None = None
         self._description = _Description(supports_jit=False, weights=[], calls=[])
-        if is_loaded:
-            self.build()
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
@@ -178,13 +187,19 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """Makes a layer without its SavedModel, which `build` loads from the handle, or `load_assets` from a file."""
+        """Makes a layer without its SavedModel, which `build` loads from the handle, or `load_assets` from a file.
+
+        Raises:
+            ValueError: a model is loaded without `safe_mode=False`.
+        """
         if undocumented.in_safe_mode():
             raise ValueError(
                 "this model has a HubLayer with a SavedModel, a program that could do anything on this computer. If "
                 "you trust the file, pass safe_mode=False to keras.models.load_model"
             )
-        return cls(**config, is_loaded=False)
+        layer = cls.__new__(cls)
+        layer._init_unloaded(**config)
+        return layer
 
     def get_build_config(self) -> dict[str, Any] | None:
         return dataclasses.asdict(self._description) if self.built else None

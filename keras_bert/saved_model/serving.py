@@ -18,7 +18,6 @@ from keras_bert.extras import import_extra
 from keras_bert.formats.saved import write_configuration
 from keras_bert.formats.tensorflow.saved_model import MODEL, TEXTS, WARMUP
 from keras_bert.saved_model import saving, transformers_signature
-from keras_bert.saved_model.saving import Request, StoredWeights
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -33,7 +32,7 @@ def messages() -> ModuleType:
     return import_extra("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
-def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
+def write_warmup(directory: Path, requests: Iterable[saving.Request]) -> None:
     """Writes warm-up requests into a SavedModel."""
     (directory / WARMUP).parent.mkdir()
     with tf.io.TFRecordWriter(str(directory / WARMUP)) as file:
@@ -48,7 +47,7 @@ def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
 
 def _write_texts(model: BertTask, preprocessor: BertPreprocessor, directory: Path) -> None:
     """Writes the settings and the tokenizer, for programs that tokenize texts outside of the graph."""
-    saved = model.saved(has_weights=False)
+    saved = model.saved_settings()
     if preprocessor.tokenizer.special_tokens_in_text:  # presets of masked language models do not say it
         saved = dataclasses.replace(saved, preprocessor={**saved.preprocessor, "special_tokens_in_text": True})
     directory.mkdir()
@@ -80,8 +79,9 @@ def export_serving(
             `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included,
             `embedding_N` for each N of `dimensions`, and of a reranker `logit`, float32 `[batch]`, which orders equal
             scores. `keras-bert serve` needs it for OpenAI's clients and the like.
-    The version includes warm-up requests, and for `keras-bert serve` the settings and the tokenizer of a task. A server
-    that watches `directory` sees only complete versions. Check the version with `check_serving`.
+    The version includes warm-up requests, which a server runs before it accepts traffic, and for `keras-bert serve` the
+    settings and the tokenizer of a task. A server that watches `directory` sees only complete versions. Check the
+    version with `check_serving`.
 
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
     directory says which builds of TensorFlow and which processors can serve it.
@@ -111,9 +111,10 @@ def export_serving(
     Raises:
         FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
         ImportError: the extra `serve` is not installed.
-        TypeError: the model does not take strings, or with `signature` or `dimensions`, is of a class without these.
-        ValueError: an argument is out of range, or the model has a part that the models of the signature had not, such
-            as a CRF.
+        TypeError: the model's inputs are not strings; or with `signature`, the model is no task and no encoder; or
+            with `dimensions`, it is no sentence encoder.
+        ValueError: `version` is not a positive number, `dtype` or `signature` is unknown, the model has parts that the
+            models of the signature had not, such as a CRF, or its vectors cannot have one of the `dimensions`.
 
     Example:
         >>> import tempfile
@@ -138,7 +139,7 @@ def export_serving(
         raise TypeError("dimensions are for vectors, and a model with a signature returns hidden states or logits")
     messages()
     with files.directory_written_whole(directory / str(version), MODEL, overwrite) as unfinished:
-        weights = StoredWeights(model, dtype)
+        weights = saving.StoredWeights(model, dtype)
         signatures = served.signatures(weights)
         serving_default = signatures["serving_default"]
         traced = serving_default.get_concrete_function()
@@ -202,7 +203,7 @@ class ServedTexts(NamedTuple):
 
         return cls(tuple(each.name for each in inputs), serve_functional)
 
-    def signatures(self, weights: StoredWeights) -> dict[str, Any]:
+    def signatures(self, weights: saving.StoredWeights) -> dict[str, Any]:
         """Makes the functions of the signatures. The model is traced once, in `with_token_count`."""
         names, with_token_count = self.names, _signature(self.names, self.serve, weights)
 
@@ -221,7 +222,7 @@ class ServedTexts(NamedTuple):
             signatures["with_token_count"] = with_token_count
         return signatures | {name: _signature(_parameters(serve), serve, weights) for name, serve in self.more.items()}
 
-    def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
+    def requests(self, signatures: Iterable[str]) -> Iterator[saving.Request]:
         """Yields warm-up requests for the signatures."""
         for texts in _BATCHES:
             feature = {name: [text.encode() for text in texts] for name in self.names}
@@ -239,7 +240,7 @@ def _parameters(serve: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(serve).parameters)
 
 
-def _signature(names: Sequence[str], serve: Callable[..., dict[str, tf.Tensor]], weights: StoredWeights) -> Any:
+def _signature(names: Sequence[str], serve: Callable[..., dict[str, tf.Tensor]], weights: saving.StoredWeights) -> Any:
     """Makes a function of texts by these names, whose outputs are float32, whatever computes them, or no floats."""
 
     @tf.function(input_signature=[_specs(names)], autograph=False)

@@ -183,22 +183,28 @@ class Storable(SetsPrecision, FreezesLayers):
                 settings[setting.name] = _plain(value)
         return settings
 
-    def saved(self, has_weights: bool = True) -> Saved:
-        """Makes the value that presets hold, or without weights that of their settings."""
-        settings, rows, weights, extra = self.settings(), {}, {}, {}
-        if has_weights:
-            weights = _parts(self)
-            for part in self.PARTS:
-                weights[part.name] = {each.name: keras.ops.convert_to_numpy(each) for each in part.weights(self) or []}
-            ranges = ranges_of_weights(self._ranges, self.encoder)
-            extra = {} if ranges is None else {model_files.INT8_RANGES: int8_ranges.to_arrays(ranges)}
+    def saved(self) -> Saved:
+        """Makes the value that presets hold."""
+        ranges = ranges_of_weights(self._ranges, self.encoder)
+        weights = _parts(self)
+        for part in self.PARTS:
+            weights[part.name] = {each.name: keras.ops.convert_to_numpy(each) for each in part.weights(self) or []}
+        return dataclasses.replace(
+            self.saved_settings(),
+            weights={name: each for name, each in weights.items() if each},
+            extra={} if ranges is None else {model_files.INT8_RANGES: int8_ranges.to_arrays(ranges)},
+        )
+
+    def saved_settings(self) -> Saved:
+        """Makes `saved()` without weights."""
+        settings, rows = self.settings(), {}
         if self.preprocessor is not None:
             rows = {name: getattr(self.preprocessor, name) for name in _ROWS}
             if self.preprocessor.tokenizer.special_tokens_in_text and not self.READS_SPECIAL_TOKENS:
                 rows["special_tokens_in_text"] = True
         return Saved(
             self.encoder.config,
-            {name: each for name, each in weights.items() if each},
+            {},
             type(self).__name__,
             self.LIBRARY,
             settings,
@@ -206,7 +212,6 @@ class Storable(SetsPrecision, FreezesLayers):
             preprocessor=rows,
             max_length=None if self.preprocessor is None else self.preprocessor.longest,
             tokenizer=self.preprocessor,
-            extra=extra,
         )
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
