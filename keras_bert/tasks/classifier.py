@@ -50,6 +50,10 @@ class BertClassifier(Classifier, BertTask):
     Returns:
         float32 `[batch, labels]`: logits; for regression the numbers themselves.
 
+    Raises:
+        TypeError: the encoder or the preprocessor has another class, or `labels` is not an ordered collection of str.
+        ValueError: `problem_type`, `window_pooling` or `dropout` is invalid, or there are too few or equal labels.
+
     Example:
         >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         >>> tuple(model(["What a film!", "Never again."]).shape)
@@ -58,6 +62,7 @@ class BertClassifier(Classifier, BertTask):
         [True, True]
     """
 
+    preprocessor: BertPreprocessor
     kind: OfTexts[Any]
 
     READS_WINDOWS = True

@@ -147,6 +147,10 @@ class BertMaskedLM(MaskFiller, BertTask):
     Returns:
         float `[batch, predictions, vocab_size]`: logits over the vocabulary.
 
+    Raises:
+        ValueError: as the encoder does; `masked_lm_positions` is missing or not integer `[batch, predictions]`; or the
+            preprocessor has a stride or a tokenizer that does not recognize the mask token.
+
     Example:
         >>> import numpy as np
         >>> model = BertMaskedLM.from_preset("bert-books")
@@ -193,7 +197,7 @@ class BertMaskedLM(MaskFiller, BertTask):
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> tf.Tensor:
-        tokenizer = self.preprocessor.tokenizer
+        tokenizer = self._required_preprocessor.tokenizer
 
         def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
             # The embedding table may have more rows than the vocabulary has tokens.

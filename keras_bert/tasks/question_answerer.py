@@ -77,6 +77,8 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
         True
     """
 
+    preprocessor: BertPreprocessor
+
     READS_WINDOWS = True
     WINDOWS = (_MAX_LENGTH, _STRIDE)
 
@@ -192,6 +194,10 @@ class BertQuestionAnswerer(QuestionAnswerer, BertTask):
         Returns:
             `targets`: int32 `[windows, 2]`: positions of the answer's first and last token in the packed row; 0 and 0,
                 the position of `[CLS]`, if the window does not hold the whole answer.
+
+        Raises:
+            TypeError, ValueError: the numbers of questions, contexts and answers differ, one is empty, or an answer is
+                not in its context at its start. The message has the question's index, from 0.
         """
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")

@@ -55,6 +55,9 @@ class BertTokenClassifier(Tagger, BertTask):
         float32 `[batch, seq_length, labels]`: the logits of each token, special tokens included; with windows
         `[batch, windows, seq_length, labels]`.
 
+    Raises:
+        TypeError, ValueError: an argument is bad, or labels look like those of a scheme for entities, but are none.
+
     Example:
         >>> model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=["O", "B-PER", "I-PER"])
         >>> [[answer["word"] for answer in sentence] for sentence in model.tag([["Ada", "Lovelace", "wrote"]])]
@@ -63,6 +66,7 @@ class BertTokenClassifier(Tagger, BertTask):
         True
     """
 
+    preprocessor: BertPreprocessor
     kind: WordLabels
     _by_length: GraphBySentence
 
@@ -161,6 +165,10 @@ class BertTokenClassifier(Tagger, BertTask):
         """Tokenizes lists of words, with lists of labels, by name or by number.
 
         `targets` are ragged int32 `[sentences, (tokens)]`: a label's index at the first token of a word, else -1.
+
+        Raises:
+            TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or the model
+                has no such label. The message has the sentence's index, from 0.
         """
         x, y = check_sentences(x), self.kind.plain(y)
         if y is None:

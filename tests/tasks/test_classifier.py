@@ -231,6 +231,16 @@ def test_it_learns_from_strings(problem_type):
         assert [answer["label"] for answer in answers] == ["number", "film"]
 
 
+def test_a_subclass_decides_what_is_trained():
+    class LastLayer(BertClassifier):
+        @property
+        def trainable_variables(self):
+            return self.head.trainable_variables
+
+    model = new(kind=LastLayer)
+    assert [each.path for each in model.trainable_weights] == [each.path for each in model.head.trainable_variables]
+
+
 @pytest.mark.slow
 def test_windows_are_trained_and_classified():
     model = new(["early", "late"], text={"sequence_length": 6, "stride": 4}, window_pooling="max", scale=0.1)

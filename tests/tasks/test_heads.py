@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig
-from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
+from keras_bert.choices import POOLINGS, WINDOW_POOLINGS
+from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead, pooling
 
 from ..support.messages import error_names
 
@@ -56,3 +57,8 @@ def test_dropout_only_in_training():
 def test_a_head_that_the_family_has_not_is_refused(family, task):
     with error_names(ValueError, family, f"'{task}'", "sequence"):
         ClassifierHead(BertConfig(**SMALL, family=family), task, units=2)
+
+
+def test_every_pooling_has_its_function():
+    names = [each.function for each in POOLINGS.values()] + [function for _, function, _ in WINDOW_POOLINGS.values()]
+    assert [name for name in names if not callable(getattr(pooling, name, None))] == []

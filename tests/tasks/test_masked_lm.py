@@ -202,6 +202,8 @@ def test_without_a_preprocessor(tmp_path):
     model = BertMaskedLM(small.encoder(num_layers=1))
     with error_names(ValueError, "no preprocessor"):
         model.fill(["[MASK]"])
+    with error_names(ValueError, "no preprocessor"):
+        model.packed(["[MASK]"])
     with error_names(TypeError, "strings"):
         export_serving(model, tmp_path / "served")
     model.save_preset(tmp_path / "bare")

@@ -15,12 +15,15 @@ from keras_bert.tasks.base.columns import Inputs, as_arrays
 from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.steps.gradient_cache import Column
 from keras_bert.tensors import Tensor
+from keras_bert.text import BertPreprocessor
 
 
 class ComparesTexts(BertTask):
     """The base of what encodes texts for a comparison, and learns from columns of texts."""
 
     COMPARES_TEXTS: ClassVar[bool] = True
+
+    preprocessor: BertPreprocessor
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""

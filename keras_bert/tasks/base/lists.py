@@ -15,11 +15,13 @@ from keras_bert.tasks.base.task import BertTask, TokenizedExamples
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.heads.long_text import classify_texts
 from keras_bert.tensors import Tensor
+from keras_bert.text import BertPreprocessor
 
 
 class ReadsLists(BertTask):
     """The base of what reads pairs, and scores each passage of a list by its pair with the query."""
 
+    preprocessor: BertPreprocessor
     head: ClassifierHead
 
     def _logits_of_pairs(self, inputs: Inputs, training: bool | None) -> tuple[Tensor, int]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -18,6 +18,7 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.answers.answerer import Answerer
 from keras_bert.answers.columns import Labels, Targets, Texts, plain
+from keras_bert.answers.tokens import NO_PREPROCESSOR
 from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.encoder import BertEncoder
@@ -32,7 +33,6 @@ from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.steps import training_step
 from keras_bert.tasks.steps.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.steps.replicas import Replicated, run_update
-from keras_bert.tasks.steps.training_step import AccumulatedBatch, Forward, LossTerm, on_labels
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -76,12 +76,12 @@ class BertTask(Replicated, Storable, Answerer):
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
 
     encoder: BertEncoder
-    preprocessor: BertPreprocessor  # None only if `PREPROCESSOR_IS_OPTIONAL`
+    preprocessor: BertPreprocessor | None  # None only if `PREPROCESSOR_IS_OPTIONAL`; others declare it without
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
     kind: Kind = Kind()  # what its labels and answers are
 
     _by_length: GraphByLength
-    _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
+    _forward: training_step.Forward = staticmethod(training_step.on_labels)  # computes the loss of a batch in training
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for task in TASKS:
@@ -110,7 +110,7 @@ class BertTask(Replicated, Storable, Answerer):
                     f"{preprocessor.stride}); use long_text='truncate' or 'head_tail', or split long texts yourself"
                 )
         self.encoder = encoder
-        self.preprocessor = cast("BertPreprocessor", preprocessor)
+        self.preprocessor = preprocessor
         self._graphs = Graphs()
         self.has_own_loss = type(self).compute_loss is not BertTask.compute_loss  # that of a user's subclass
 
@@ -124,9 +124,16 @@ class BertTask(Replicated, Storable, Answerer):
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        preprocessor = self.preprocessor
+        preprocessor = self._required_preprocessor
         compute = lambda texts: self(preprocessor.pack(texts), training=False)  # noqa: E731
         self._by_length = GraphByLength(preprocessor, compute, self._graphs)
+
+    @property
+    def _required_preprocessor(self) -> BertPreprocessor:
+        """The preprocessor of a model that takes texts. Raises ValueError if it has none."""
+        if self.preprocessor is None:
+            raise ValueError(NO_PREPROCESSOR)
+        return self.preprocessor
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
         # Texts become tensors here and not in `call`, because Keras takes only tensors as positional arguments.
@@ -142,7 +149,7 @@ class BertTask(Replicated, Storable, Answerer):
 
     def packed(self, inputs: Inputs) -> dict[str, Tensor]:
         """Packs strings into the encoder's inputs; packed inputs stay as they are."""
-        return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
+        return inputs if isinstance(inputs, dict) else self._required_preprocessor(inputs)
 
     def warn_if_untrained(self) -> None:
         message, self._untrained = self._untrained, None
@@ -157,7 +164,9 @@ class BertTask(Replicated, Storable, Answerer):
             unused = pooler.variables
         return [each for each in super().trainable_variables if all(each is not other for other in unused)]
 
-    trainable_weights = trainable_variables
+    @property
+    def trainable_weights(self) -> list[keras.Variable]:
+        return self.trainable_variables
 
     def reset_graphs(self) -> None:
         """Drops traced graphs. Call it after layers have changed; after a change of weights only, graphs stay valid."""
@@ -259,21 +268,21 @@ class BertTask(Replicated, Storable, Answerer):
         """
         columns = self.columns(x)
         targets = self.kind.targets_of(columns, y)
-        segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
+        segments = tuple(self._required_preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = self._by_length.lengths(list(segments))
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
-        return self.preprocessor.pack(segments), targets
+        return self._required_preprocessor.pack(segments), targets
 
     # -- A step of training
 
     @contextlib.contextmanager
-    def training_with(self, forward: Forward) -> Iterator[None]:
+    def training_with(self, forward: training_step.Forward) -> Iterator[None]:
         """Trains by another computation of the loss inside a `with` block; see `gradient_cache` and `learning_from`."""
 
-        def set_forward(each: Forward) -> None:
+        def set_forward(each: training_step.Forward) -> None:
             if each is not self._forward:
                 self._forward = each
                 if self.compiled:
@@ -283,7 +292,7 @@ class BertTask(Replicated, Storable, Answerer):
         try:
             yield
         finally:
-            set_forward(on_labels)
+            set_forward(training_step.on_labels)
 
     def compute_loss(
         self,
@@ -296,16 +305,18 @@ class BertTask(Replicated, Storable, Answerer):
         """Computes the loss on the labels, as Keras's method does."""
         return training_step.weighted_sum(self.label_terms(x, y, y_pred, sample_weight))
 
-    def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
+    def label_terms(
+        self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
+    ) -> list[training_step.LossTerm]:
         """Computes the terms of the loss on the labels. Most losses have one term."""
         mean = super().compute_loss(x, y, y_pred, sample_weight)
         loss = (keras.tree.flatten(self.loss) or [None])[0]
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
-        return [LossTerm(mean, training_step.count_averaged(loss, labels, y_pred, sample_weight))]
+        return [training_step.LossTerm(mean, training_step.count_averaged(loss, labels, y_pred, sample_weight))]
 
-    def train_step(self, data: tuple[Inputs, ...] | AccumulatedBatch) -> dict[str, Tensor]:
+    def train_step(self, data: tuple[Inputs, ...] | training_step.AccumulatedBatch) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
-        batch, shares = data if isinstance(data, AccumulatedBatch) else (data, None)
+        batch, shares = data if isinstance(data, training_step.AccumulatedBatch) else (data, None)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         with tf.GradientTape() as tape:
             terms, y_pred, backward = self._forward(self, tape, x, y, sample_weight)
