@@ -72,7 +72,7 @@ def accumulated_batches(
     """Makes a dataset of the batches from `start` on, each with its share in the loss of its update."""
     first = start - start % accumulate  # the first batch of the update that `start` belongs to
 
-    def plan() -> Iterator[AccumulatedBatch]:
+    def batches_with_shares() -> Iterator[AccumulatedBatch]:
         for number in range(first, len(batches), accumulate):
             rows = batches[number : number + accumulate]
             update = [pack(each) for each in rows]
@@ -80,7 +80,7 @@ def accumulated_batches(
                 yield AccumulatedBatch(batch, tf.fill([len(each), 1], share))
 
     signature = AccumulatedBatch(dataset_of(pack, batches).element_spec, tf.TensorSpec([None, 1], tf.float32))
-    planned = tf.data.Dataset.from_generator(plan, output_signature=signature).skip(start - first)
+    planned = tf.data.Dataset.from_generator(batches_with_shares, output_signature=signature).skip(start - first)
     return planned.prefetch(4).with_options(DATA_OPTIONS)
 
 

@@ -99,12 +99,13 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     student with or without one.
 
     Args:
-        teacher: which is not trained; None: the student learns from the labels alone.
+        teacher: the teacher, which is not trained; None: the student learns from the labels alone.
         student: a `BertPretrainer`, a `BertClassifier` or a `BertTokenClassifier`, as the teacher is.
         temperature: `T`, above 0. The higher it is, the more small probabilities count.
 
     Raises:
-        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size.
+        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, the
+            teacher has a CRF that the student lacks, or the temperature is not above 0.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -130,8 +131,10 @@ def check_teacher(student: BertTask, teacher: BertTask) -> None:
         raise ValueError(
             f"a {type(student).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
         )
-    known = [each.preprocessor and each.preprocessor.tokenizer.vocabulary for each in (teacher, student)]
-    if known[0] != known[1]:
+    of_teacher, of_student = (
+        each.preprocessor and each.preprocessor.tokenizer.vocabulary for each in (teacher, student)
+    )
+    if of_teacher != of_student:
         raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
     for name in student.EQUAL_IN_TEACHER:
         teacher_value, student_value = (getattr(model, name) for model in (teacher, student))

@@ -94,17 +94,17 @@ def fine_tune(
     If some questions have no answer, a question answerer without a `no_answer_threshold` gets the one of the highest F1
     on the validation examples; without such validation examples, 0.0.
 
-    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. LoRA's paper uses learning
-    rates of 2e-4 to 5e-4 and a rank of 8.
+    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
+    are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
         For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; and the measures on the
             validation examples, named as in Keras: `val_accuracy`, ...
 
     Raises:
-        TypeError, ValueError: the examples cannot be used, the model cannot learn from them with this loss, a callback
-            monitors what is not measured, the loss is not finite, or the directory holds a run that is damaged or has
-            other settings or examples.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, the model cannot learn from them with
+            this loss, a callback monitors what is not measured, the loss is not finite, or the directory holds a run
+            that is damaged or has other settings, examples, validation examples or preset.
 
     Warns:
         UserWarning: examples are truncated; a label has very few examples; all labels are numbers; there are so few
@@ -152,7 +152,7 @@ class FineTuning(Training[BertTask]):
 
     keeps_best = True
     forward: Forward = staticmethod(on_labels)  # computes the loss of a batch
-    fit_last_layer: few_shot.EndOfEpoch | None = None
+    end_few_shot_epoch: few_shot.EndOfEpoch | None = None
 
     def __init__(
         self,
@@ -170,45 +170,61 @@ class FineTuning(Training[BertTask]):
         super().__init__(model, run, validation is not None, **how)
         self.examples, self.validation, self.teacher = examples, validation, teacher
         self.recipe, self.patience = recipe, recipe.patience
-        if validation is not None:
-            _check_validation(model, validation)
-        self.tokenized, kind = model.examples(*examples), model.kind
+        self.loss, self.mini_batch_size = loss, mini_batch_size
+
+    def prepare(self) -> None:
+        self._tokenize()
+        self._choose_loss()
+        self._plan_batches()
+        if self.updates < ENOUGH_UPDATES and not self.recipe.few_shot:
+            warnings.warn(
+                f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model may "
+                f"learn little: raise epochs, now {self.recipe.epochs}, or lower {_describe_batch_size(self.recipe)}",
+                stacklevel=4,
+            )
+
+    def _tokenize(self) -> None:
+        """Checks the examples, tokenizes those to train on, and weighs their classes."""
+        model, kind = self.model, self.model.kind
+        if self.validation is not None:
+            _check_validation(model, self.validation)
+        self.tokenized = model.examples(*self.examples)
         if not len(self.tokenized.lengths):
             raise ValueError("there are no examples to train on")
         # Settings of the model, such as a threshold, that the run chooses by its measures, with their defaults.
-        self.open_settings = kind.choose(examples[1]) | ({} if validation is None else kind.choose(validation[1]))
-        class_weights = self._weigh_classes()
-        self.lengths = _count_tokens(model, self.tokenized, with_padding=recipe.batch_tokens is not None)
-        self.pack = make_pack(model, self.tokenized, class_weights)
+        self.open_settings = kind.choose(self.examples[1])
+        self.open_settings |= {} if self.validation is None else kind.choose(self.validation[1])
+        self.class_weights = self._weigh_classes()
+        self.lengths = _count_tokens(model, self.tokenized, with_padding=self.recipe.batch_tokens is not None)
+        self.pack = make_pack(model, self.tokenized, self.class_weights)
         for warning in kind.warnings(self.tokenized.targets):
-            warnings.warn(warning, stacklevel=3)
-        self.loss = loss or kind.loss_for(self.tokenized.targets, len(self.tokenized.segments))
-        self.changes: dict[str, Any] = {}  # of the step, among the settings
-        if loss is not None:
-            self.changes["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
-        if mini_batch_size is not None:
-            gradient_cache.check(model, mini_batch_size)
-            self.forward = gradient_cache.by_mini_batches(mini_batch_size)
-            self.changes["mini_batch_size"] = mini_batch_size
-        if teacher is not None:
-            check_teacher(model, teacher)
-            self.forward = distilling(teacher, recipe.temperature)
+            warnings.warn(warning, stacklevel=5)
+
+    def _choose_loss(self) -> None:
+        """Chooses the loss, and how a step computes it. Raises ValueError or TypeError if the model cannot learn so."""
+        self.compiled_loss = self.loss or self.model.kind.loss_for(self.tokenized.targets, len(self.tokenized.segments))
+        if self.mini_batch_size is not None:
+            gradient_cache.check(self.model, self.mini_batch_size)
+            self.forward = gradient_cache.by_mini_batches(self.mini_batch_size)
+        if self.teacher is not None:
+            check_teacher(self.model, self.teacher)
+            self.forward = distilling(self.teacher, self.recipe.temperature)
+
+    def _plan_batches(self) -> None:
+        """Plans the batches of each epoch. Raises ValueError if the model cannot learn from them."""
+        model, recipe, targets = self.model, self.recipe, self.tokenized.targets
         if recipe.few_shot:
-            few_shot.check(model, examples[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
-            weights = None if class_weights is None else self._sample_weights(class_weights)
-            model.check_head(self.tokenized.targets, weights)
-            self.epoch_batches = few_shot.batches_of_run(model, self.tokenized.targets, recipe)
+            given = {"teacher": self.teacher, "loss": self.loss, "mini_batch_size": self.mini_batch_size}
+            few_shot.check(model, self.examples[0], **given)
+            weights = None if self.class_weights is None else self._sample_weights(self.class_weights)
+            model.check_head(targets, weights)
+            self.epoch_batches = few_shot.batches_of_run(model, targets, recipe)
         else:
-            self.epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs or 0)]
-            _check_contrast(self.loss, self.tokenized.targets, self.epoch_batches, recipe)
+            assert recipe.epochs is not None  # `plan` has set it
+            self.epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs)]
+            _check_contrast(self.compiled_loss, targets, self.epoch_batches, recipe)
         self.batches = list(map(len, self.epoch_batches))
         self.updates = sum(-(-count // recipe.accumulate) for count in self.batches)
-        if self.updates < ENOUGH_UPDATES and not recipe.few_shot:
-            warnings.warn(
-                f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
-                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
-                stacklevel=3,
-            )
 
     def _weigh_classes(self) -> np.ndarray | None:
         """Computes the weights of the classes; in the recipe, they are then by name: JSON's keys are strings."""
@@ -235,34 +251,41 @@ class FineTuning(Training[BertTask]):
     def changed_step(self) -> Iterator[None]:
         model, recipe = self.model, self.recipe
         step = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(self.forward)
-        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.fit_last_layer:
+        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.end_few_shot_epoch:
             yield
 
     def compile(self) -> None:
-        model, head, targets = self.model, getattr(self.model, "head", None), self.tokenized.targets
-        factors = model.kind.learning_rate_factors(head, targets)
+        model = self.model
+        factors = model.kind.learning_rate_factors(getattr(model, "head", None), self.tokenized.targets)
         layers = {"layer_decay": self.recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-        compile_model(model, self.recipe, self.updates, self.loss, **layers, learning_rate_factors=factors)
-        model.kind.initialize_head(head, targets)
+        compile_model(model, self.recipe, self.updates, self.compiled_loss, **layers, learning_rate_factors=factors)
+
+    def initialize_head(self) -> None:
+        self.model.kind.initialize_head(getattr(self.model, "head", None), self.tokenized.targets)
 
     def settings(self) -> dict[str, Any]:
+        further: dict[str, Any] = {}
+        if self.loss is not None:
+            further["loss"] = json.dumps(keras.saving.serialize_keras_object(self.loss), sort_keys=True)
+        if self.mini_batch_size is not None:
+            further["mini_batch_size"] = self.mini_batch_size
         examples = tf.nest.flatten([*self.tokenized.segments, self.tokenized.targets], expand_composites=True)
         validation = self.validation and digest_of_examples(*self.validation)
-        return settings_of_run(self.model, self.recipe, self.teacher, digest(examples), validation) | self.changes
+        return settings_of_run(self.model, self.recipe, self.teacher, digest(examples), validation, further)
 
     def further_variables(self) -> Sequence[keras.Variable]:
-        return () if self.fit_last_layer is None else self.fit_last_layer.starts
+        return () if self.end_few_shot_epoch is None else self.end_few_shot_epoch.starts
 
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
         batches, accumulate = self.epoch_batches[epoch], self.recipe.accumulate
         if accumulate == 1:
             return dataset_of(self.pack, batches[start:])
-        return accumulated_batches(self.pack, self.loss, batches, accumulate, start)
+        return accumulated_batches(self.pack, self.compiled_loss, batches, accumulate, start)
 
     def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
         model, kind = self.model, self.model.kind
-        if self.fit_last_layer is not None:
-            self.fit_last_layer(dataset_of(self.pack, self._ordinary_batches(0)))
+        if self.end_few_shot_epoch is not None:
+            self.end_few_shot_epoch(dataset_of(self.pack, self._ordinary_batches(0)))
         if self.validation is None:
             return {}
         x, y = self.validation
@@ -317,7 +340,7 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples, with_padding: bo
     if truncated := int(np.sum(examples.lengths > longest)):
         message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
         advice = "; long_text='windows' reads all of their tokens" if model.READS_WINDOWS else ""
-        warnings.warn(f"{message}{advice}", stacklevel=4)
+        warnings.warn(f"{message}{advice}", stacklevel=6)
     return np.clip(examples.lengths, shortest, longest)
 
 

@@ -14,11 +14,10 @@ import tensorflow as tf
 from keras_bert.answers import BASELINE, Score
 from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
-from keras_bert.data.task_files import ClassifyFiles
+from keras_bert.engines.loading import export_in
 from keras_bert.recipe import EPOCHS
-from keras_bert.tasks import losses
+from keras_bert.tasks import BertClassifier, losses
 from keras_bert.tasks.base.storable import UntrainedWarning
-from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.registry import Job, check_labels, load_task
 from keras_bert.tasks.steps import few_shot
 from keras_bert.training import report
@@ -76,8 +75,10 @@ def fine_tune_files(
     Raises:
         FileExistsError: `output` holds anything but this run, or `overwrite` would remove a file that no run wrote.
         ImportError: the extra `train` is not installed.
-        OSError, TypeError, ValueError: a file or a setting is bad, or `output` holds a run that is damaged or has other
-            settings.
+        OSError: a file cannot be read or written.
+        TypeError: a setting does not exist, or is of another type.
+        ValueError: an argument or a file is bad, the examples do not fit the model, or `output` holds a run that is
+            damaged or has other settings.
         Interrupted: a KeyboardInterrupt, at SIGINT or SIGTERM, after the state is saved.
 
     Example:
@@ -131,7 +132,7 @@ class FineTuningRun:
         report.check_installed()
         with self.run.on_devices(self.dtype, self.strategy) as devices:
             self.read_examples(devices)
-            self.run.log_position(self.settings, self.recipe.epochs or 0)
+            self.run.log_position(self.settings, self.epochs)
             keras.utils.set_random_seed(self.recipe.seed)
             with devices.scope(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
@@ -171,9 +172,10 @@ class FineTuningRun:
             self.notices.append(few_shot.notice(per_class))
         if self.recipe.few_shot and job.pool_as_encoder(self.preset):
             self.notices.append(few_shot.POOLING_NOTICE)
-        epochs = self.recipe.epochs or 0
-        if given.epochs is None and epochs > EPOCHS:
-            self.notices.append(f"{epochs} epochs, as there are few examples; epochs sets another number")
+        assert self.recipe.epochs is not None  # `plan` has set it
+        self.epochs = self.recipe.epochs
+        if given.epochs is None and self.epochs > EPOCHS:
+            self.notices.append(f"{self.epochs} epochs, as there are few examples; epochs sets another number")
         self.settings = dict(vars(self.recipe))
         if self.teacher is None:
             del self.settings["temperature"]
@@ -234,8 +236,10 @@ def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) ->
         warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, but count separately", stacklevel=4)
 
 
-def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertTask:
+def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertClassifier:
+    if export_in(handle) is not None:
+        raise ValueError(f"teacher: {handle} is an export, which only answers; choose the model that was exported")
     teacher = load_task(handle, sequence_length=sequence_length)
-    if teacher.FILES is not ClassifyFiles:
+    if not isinstance(teacher, BertClassifier):
         raise ValueError(f"teacher: {handle} is a {type(teacher).__name__}; expected a classifier of texts")
     return teacher

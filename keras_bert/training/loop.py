@@ -25,6 +25,7 @@ from keras_bert.recipe import Recipe
 from keras_bert.tasks.base.task import BertTask
 from keras_bert.tasks.steps.replicas import build_optimizer
 from keras_bert.tasks.steps.training_step import flush_of_accumulation
+from keras_bert.tensors import Tensor
 from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.run import Position, Run
 
@@ -79,14 +80,20 @@ class Training(Generic[Model]):
 
     def to_the_end(self) -> list[dict[str, float]]:
         """Trains the model, or goes on with an interrupted run. Returns the history."""
+        self.prepare()
         _check_monitored(self.callbacks, self.has_validation)
         with self.changed_step():
             self.compile()
+            self.initialize_head()
             with self.run.opened(self.model, self.settings(), self.further_variables()):
                 if self.run.measures is None:
                     self.run_epochs()
         self.finish()
         return self.run.history
+
+    def prepare(self) -> None:
+        """Checks what the model learns from, and plans the batches."""
+        raise NotImplementedError
 
     def changed_step(self) -> contextlib.AbstractContextManager[None]:
         """Makes a context in which a step of the model is one of this training."""
@@ -95,6 +102,9 @@ class Training(Generic[Model]):
     def compile(self) -> None:
         """Compiles the model with the optimizer and the loss."""
         raise NotImplementedError
+
+    def initialize_head(self) -> None:
+        """Initializes a new head, once, before a resumed run replaces it by the saved one."""
 
     def settings(self) -> dict[str, Any]:
         """Lists the settings that a resumed run must have again."""
@@ -167,7 +177,7 @@ class EpochLoop(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         run, loss = self.run, logs["loss"]
-        self.log.write({"loss": loss}, with_rate=True)
+        self.log.end_batch(loss)
         if not math.isfinite(loss):
             raise ValueError(
                 f"the loss is {loss} after batch {run.step + 1} of epoch {run.epoch + 1}, and cannot "
@@ -204,7 +214,7 @@ class EpochLoop(keras.callbacks.Callback):
             elif training.patience is not None and epoch - run.best_epoch >= training.patience:
                 run.stopped = self.task.stop_training = True
         # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
-        self.log.write({name: value for name, value in logs.items() if name != "loss"}, flush=True)
+        self.log.end_epoch(logs)
         self.save()
         self.bar.set_postfix_str(describe_logs(logs), refresh=False)
         self.bar.close()
@@ -266,17 +276,21 @@ class TensorBoardLog:
             with _os_errors():
                 self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
 
-    def write(self, values: Mapping[str, float], with_rate: bool = False, flush: bool = False) -> None:
-        """Writes values, and the learning rate if `with_rate`. Their step is the number of updates so far."""
-        if self._writer is None:
-            return
-        optimizer = self._model.optimizer
-        rate = {"learning_rate": optimizer.learning_rate} if with_rate else {}
-        with _os_errors(), self._writer.as_default(int(optimizer.iterations.numpy())):
-            for name, value in {**values, **rate}.items():
-                tf.summary.scalar(name, value)
-            if flush:
+    def end_batch(self, loss: float) -> None:
+        if self._writer is not None:
+            self._write(self._writer, {"loss": loss, "learning_rate": self._model.optimizer.learning_rate})
+
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        if self._writer is not None:
+            self._write(self._writer, {name: value for name, value in logs.items() if name != "loss"})
+            with _os_errors():
                 self._writer.flush()
+
+    def _write(self, writer: tf.summary.SummaryWriter, values: Mapping[str, float | Tensor]) -> None:
+        """Writes values; their step is the number of updates so far."""
+        with _os_errors(), writer.as_default(int(self._model.optimizer.iterations.numpy())):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
 
 
 @contextlib.contextmanager

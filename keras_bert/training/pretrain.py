@@ -87,8 +87,8 @@ def pretrain(
         `pretraining.baselines`.
 
     Raises:
-        FileNotFoundError, ValueError: the records cannot be used, the loss is not finite, or the directory holds a run
-            that is damaged or has other settings.
+        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
+            directory holds a run that is damaged or has other settings, records or preset.
 
     Example:
         >>> import tempfile
@@ -138,7 +138,8 @@ def evaluate_text(
         `next_sentence_accuracy`; and the `baselines`, `masked_lm_accuracy_baseline` and so on.
 
     Raises:
-        FileNotFoundError, ValueError: the text cannot be used, or the objective does not fit the heads of the model.
+        FileNotFoundError, ValueError: the text cannot be used, an argument is bad, or the objective needs a head for
+            pairs and the model has none, or has one that is not needed.
 
     Example:
         >>> import tempfile
@@ -176,17 +177,19 @@ class Pretraining(Training[BertPretrainer]):
     ) -> None:
         super().__init__(model, run, any(phase.validation for phase in phases), **how)
         self.phases, self.recipe, self.teacher = phases, recipe, teacher
-        for phase in phases:
-            dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
-        self.records = [Records(phase.records) for phase in phases]
-        self.validation = [Records(phase.validation) if phase.validation else None for phase in phases]
+
+    def prepare(self) -> None:
+        for phase in self.phases:
+            dataclasses.replace(self.recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
+        self.records = [Records(phase.records) for phase in self.phases]
+        self.validation = [Records(phase.validation) if phase.validation else None for phase in self.phases]
         for each in filter(None, (*self.records, *self.validation)):
-            _check_records(model, each)
+            _check_records(self.model, each)
         # Of each epoch: the index of its phase, its first step there, and the number of steps.
-        every = recipe.measure_every
+        every = self.recipe.measure_every
         self.epochs = [
             (i, first, min(every, phase.steps - first))
-            for i, phase in enumerate(phases)
+            for i, phase in enumerate(self.phases)
             for first in range(0, phase.steps, every)
         ]
         self.batches = [count for _, _, count in self.epochs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -126,8 +126,9 @@ class PretrainingRun:
         self.recipe, self.rows, self.second = recipe, _, second = with_schedule(new, *recipes)
         self.has_teacher = "teacher" in sources
         self.source: str | Path | None = sources.get("preset") or sources.get("teacher")
+        assert recipe.steps is not None  # `with_schedule` has set it
         then_steps = second.then_steps or 0
-        self.steps = [(recipe.steps or 0) - then_steps, *filter(None, [then_steps])]  # of each phase
+        self.steps = [recipe.steps - then_steps, *filter(None, [then_steps])]  # of each phase
         # The model is measured after each of these steps.
         self.epoch_ends = [
             first + min(done + recipe.measure_every, count)
@@ -207,7 +208,9 @@ class PretrainingRun:
 
     def _longest(self, config: BertConfig) -> int:
         """Returns the length of the longest rows, which is the model's. Raises ValueError if it is too long."""
-        first, then = self.rows.sequence_length or 0, self.second.then_length or 0
+        first, then = self.rows.sequence_length, self.second.then_length
+        assert first is not None  # `with_schedule` has set both
+        assert then is not None
         if self.second.then_steps is None:
             return first
         if then > config.max_positions:
@@ -216,36 +219,49 @@ class PretrainingRun:
 
     def write_rows(self, devices: tf.distribute.Strategy, origin: str) -> list[Phase]:
         """Writes the records of each phase, in place of an old run. Returns the phases."""
-        rows, second, run, phases = self.rows, self.second, self.run, []
+        recipe, rows, second = self.recipe, self.rows, self.second
+        assert rows.objective is not None  # `load` has set it
         for texts in filter(None, (self.training_texts, self.validation_texts)):
-            check_documents(texts, rows.layout, str(rows.objective))
-        if run.is_chief and not self.has_teacher:
+            check_documents(texts, rows.layout, rows.objective)
+        all_rows = [self._rows_of_phase(".", rows.sequence_length, self.steps[0], recipe.batch_size)]
+        if second.then_steps is not None:
+            then = (second.then_length, second.then_steps, second.then_batch_size)
+            all_rows.append(self._rows_of_phase(_THEN, *then))
+        if self.run.is_chief and not self.has_teacher:
             self.log(origin)
-        sizes = [
-            (".", rows.sequence_length, self.recipe.batch_size),
-            (_THEN, second.then_length, second.then_batch_size),
-        ]
+        with distribution.chief_first(devices), self.run.renewed() as state:
+            counts = [self._write_records(each, state) for each in all_rows]
+        self.counts = counts[0]  # of the text
+        return [self._phase(each) for each in all_rows]
+
+    def _rows_of_phase(self, folder: str, length: int | None, steps: int, batch_size: int | None) -> _Rows:
+        assert length is not None  # `with_schedule` has set both
+        assert batch_size is not None
+        preprocessor = _preprocessor_of(self.preprocessor.tokenizer, self.config, length)
+        unit = self.rows.masked_unit
+        masking = MaskedLMMasking(preprocessor.tokenizer, default_predictions(length), masked_unit=unit)
+        return _Rows(folder, preprocessor, masking, steps, batch_size)
+
+    def _write_records(self, rows: _Rows, state: Path) -> dict[str, int]:
+        """Writes the rows of a phase into the directory of a run's state. Returns the counts of `write_records`."""
+        recipe, texts, folder = self.rows, self.training_texts, state / rows.folder
         names = ("objective", "layout", "masked_unit", "pack", "processes")
-        settings = {**{name: getattr(rows, name) for name in names}, "seed": self.recipe.seed}
-        with distribution.chief_first(devices), run.renewed() as new:
-            for steps, (folder, length, batch_size) in zip(self.steps, sizes, strict=False):  # one phase, or both
-                preprocessor = _preprocessor_of(self.preprocessor.tokenizer, self.config, length)
-                settings["predictions"] = predictions = default_predictions(length or 0)
-                texts, target = self.training_texts, new / folder / _RECORDS
-                counts = write_records(texts, target, preprocessor, copies=rows.copies, **settings)
-                described = _describe_text(counts, texts, rows.copies)
-                self.log(f"{described}, in rows of {length} tokens, for {counted(steps, 'step')}")
-                if not phases:
-                    self.counts = counts  # of the text
-                validation = None
-                if texts := self.validation_texts:
-                    counts = write_records(texts, new / folder / _VALIDATION, preprocessor, **settings)
-                    self.log(f"validation: {_describe_text(counts, texts)}")
-                    validation = run.state / folder / _VALIDATION
-                masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=rows.masked_unit)
-                masking = None if rows.static_masking else masking
-                phases.append(Phase(run.state / folder / _RECORDS, steps, batch_size, masking, validation))
-        return phases
+        settings = {name: getattr(recipe, name) for name in names}
+        settings |= {"seed": self.recipe.seed, "predictions": rows.masking.predictions}
+        counts = write_records(texts, folder / _RECORDS, rows.preprocessor, copies=recipe.copies, **settings)
+        length, described = rows.preprocessor.sequence_length, _describe_text(counts, texts, recipe.copies)
+        self.log(f"{described}, in rows of {length} tokens, for {counted(rows.steps, 'step')}")
+        if texts := self.validation_texts:
+            validation_counts = write_records(texts, folder / _VALIDATION, rows.preprocessor, **settings)
+            self.log(f"validation: {_describe_text(validation_counts, texts)}")
+        return counts
+
+    def _phase(self, rows: _Rows) -> Phase:
+        """Makes the phase that trains on the records of these rows."""
+        folder = self.run.directory / rows.folder
+        masking = None if self.rows.static_masking else rows.masking
+        validation = folder / _VALIDATION if self.validation_texts else None
+        return Phase(folder / _RECORDS, rows.steps, rows.batch_size, masking, validation)
 
     def make_model(self) -> BertPretrainer:
         """Makes the model to train: a new one, the one to train further, or a student."""
@@ -285,6 +301,16 @@ class PretrainingRun:
             data["measured on"] = _names(self.validation_texts)
         report.write_card(model, self.output, self.source, measures, {**data, **vars(rows), **self.settings})
         self.run.seal(measures)
+
+
+class _Rows(NamedTuple):
+    """The rows of a phase of pre-training, all of one length."""
+
+    folder: str  # in that of the run's state
+    preprocessor: BertPreprocessor
+    masking: MaskedLMMasking  # of a phase that masks anew; its number of predictions is that of the records, too
+    steps: int
+    batch_size: int
 
 
 def _names(paths: Sequence[Path]) -> str:

@@ -49,10 +49,9 @@ class Position(NamedTuple):
 class Run:
     """A training that can be interrupted and resumed. Of several processes, one writes the state, and all read it."""
 
-    advice = "choose another directory, or delete this one to start again"  # at the end of an error
-    advice_if_finished = ""
-
     def __init__(self, directory: str | Path | None) -> None:
+        self.advice = "choose another directory, or delete this one to start again"  # at the end of an error
+        self.advice_if_finished = ""  # after it, if the run is finished
         self.directory = Path(directory) if directory else None  # of the state; None: nothing is written
         self.is_chief = True  # whether this process shows progress, and writes
         self.epoch = self.step = self.batches = 0  # as in `Position`
@@ -108,7 +107,8 @@ class Run:
         self.history, self.stopped, self._is_finished = notes["history"], notes["stopped"], notes["is_finished"]
         self.epoch, self.step = notes["epoch"], notes["step"]
         if "measures" in notes:
-            self.measures = self.measures_of_model(notes)
+            self.check_model_is_there()
+            self.measures = notes["measures"]
             return
         variables = self._variables()
         self._assign(variables, values[: len(variables)])
@@ -116,8 +116,8 @@ class Run:
         if self.step:
             self._loss = [variable.numpy() for variable in self._model.metrics_variables]
 
-    def measures_of_model(self, notes: Mapping[str, Any]) -> dict[str, float]:
-        """Returns the measures in the notes. Raises RunError if their model is not where the run saves one."""
+    def check_model_is_there(self) -> None:
+        """Raises RunError if the model of a finished run is not where the run saves one."""
         problem = f"{self.directory} holds a finished run, whose model is saved elsewhere; load that"
         raise RunError(f"{problem}, or {self.advice}")
 

@@ -41,7 +41,7 @@ _TEMPORARY_FILES = (".lock", ".*.tmp")  # temporary files, which a killed proces
 class RunOfFiles(Run):
     """A run whose model is saved in `output`, with the state in a folder there; `overwrite` removes what is there."""
 
-    advice = "choose another output, or start again with overwrite"
+    directory: Path
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class RunOfFiles(Run):
         has_preset: bool = False,
     ) -> None:
         self.output = Path(output)
-        self.state = self.output / files.RUN
-        files.refuse_link(self.state)
-        super().__init__(self.state)
+        files.refuse_link(self.output / files.RUN)
+        super().__init__(self.output / files.RUN)
+        self.advice = "choose another output, or start again with overwrite"
         self._overwrite, self._describe, self._log = overwrite, describe, log
         self._inputs = [Path(each) for each in inputs if each is not None]
         if has_preset:
@@ -104,8 +104,8 @@ class RunOfFiles(Run):
         line = ""
         if position is None:
             if (self.output / hugging_face.CONFIG).exists():
-                raise self.error(f"{self.output} holds a model, but no state of its run in {self.state}")
-            if self.state.is_dir() and not files.is_empty_directory(self.state):
+                raise self.error(f"{self.output} holds a model, but no state of its run in {self.directory}")
+            if self.directory.is_dir() and not files.is_empty_directory(self.directory):
                 line = f"the run in {self.output} has no saved state; its training begins"
         elif position.stopped or position.epoch >= epochs:
             line = f"the run in {self.output} is finished, after {self._describe(position)}; nothing is trained"
@@ -133,12 +133,12 @@ class RunOfFiles(Run):
     def renewed(self) -> Iterator[Path]:
         """Yields the directory of the state; to overwrite, a new one, which then replaces the old run and model."""
         if not self._is_to_clear():
-            yield self.state
+            yield self.directory
             return
-        with files.directory_beside(self.state) as new:
+        with files.directory_beside(self.directory) as new:
             yield new
             self.clear()
-            os.rename(new, self.state)
+            os.rename(new, self.directory)
 
     def _is_to_clear(self) -> bool:
         return self.is_chief and self._overwrite and self.output.exists()
@@ -152,21 +152,21 @@ class RunOfFiles(Run):
             for path in self.output.iterdir():
                 if path.is_file() and path.name != model_card.FILE:
                     path.unlink()
-            shutil.rmtree(self.state)
+            shutil.rmtree(self.directory)
         self._overwrite = False  # once
 
     def seal(self, measures: Mapping[str, float]) -> None:
         """Replaces the state by a note that the run is finished. Call it after the model is saved."""
         self.measures = {name: value if isinstance(value, int) else float(value) for name, value in measures.items()}
-        _, notes = self.load() or ([], {})
-        save_state(self.state / STATE, [], {**notes, "measures": self.measures})
+        if (saved := self.load()) is None:
+            raise self.error(f"{self.directory / STATE} was removed during the run")
+        save_state(self.directory / STATE, [], {**saved[1], "measures": self.measures})
         files.remove_leftovers(self.output)
 
-    def measures_of_model(self, notes: Mapping[str, Any]) -> dict[str, float]:
+    def check_model_is_there(self) -> None:
         for name in hugging_face.FILES:
             if not (self.output / name).is_file():
                 raise self.error(f"{self.output} holds a finished run, but {name} is missing")
-        return notes["measures"]
 
 
 def _find_foreign_files(output: Path) -> Iterator[Path]:

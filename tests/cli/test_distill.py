@@ -8,7 +8,7 @@ import pytest
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.tasks import BertMaskedLM
+from keras_bert.tasks import BertMaskedLM, BertNextSentence, BertReranker
 
 from ..support import small
 from ..support.commands import QUICK, SIZES, columns, flat
@@ -72,6 +72,15 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     BertTokenClassifier(encoder, small.preprocessor(), ["x", "y"]).save_preset(tmp_path / "tagger")
     message = fails("distill", "classify", "--teacher", tmp_path / "tagger", *columns(table), *rest)
     assert message == f"teacher: {tmp_path / 'tagger'} is a BertTokenClassifier; expected a classifier of texts"
+    for kind in (BertReranker, BertNextSentence):  # which read files as classifiers do
+        path = tmp_path / kind.__name__
+        kind(encoder, small.preprocessor()).save_preset(path)
+        message = fails("distill", "classify", "--teacher", path, *columns(table), *rest)
+        assert message == f"teacher: {path} is a {kind.__name__}; expected a classifier of texts"
+    (tmp_path / "export/onnx").mkdir(parents=True)
+    (tmp_path / "export/onnx/model.onnx").touch()
+    message = fails("distill", "classify", "--teacher", tmp_path / "export", *columns(table), *rest)
+    assert message.startswith(f"teacher: {tmp_path / 'export'} is an export, ")
     command = ("distill", "pretrain", folder / "texts", "--teacher", untrained, *rest, "--steps", "2")
     assert fails(*command) == f"teacher: {untrained} has no masked language modeling head to learn from"
     BertClassifier(encoder, small.preprocessor(), ["blame", "shape"]).save_preset(tmp_path / "other")

@@ -238,6 +238,13 @@ def test_any_damage_is_noticed(begun):
     assert all(re.match(rf"{state} is damaged", each) for each in refused)
 
 
+def test_a_run_whose_state_was_removed_is_not_sealed(tmp_path):
+    directory = tmp_path / files.RUN
+    with error_names(RunError, directory, "removed", "overwrite"):
+        RunOfFiles(tmp_path, overwrite=False).seal({"accuracy": 0.5})
+    assert not (directory / "state.safetensors").exists()
+
+
 @pytest.mark.slow
 def test_a_finished_run_needs_its_weights_only(unbroken, tmp_path):
     directory = tmp_path / files.RUN
