@@ -390,6 +390,11 @@ def test_weights_beyond_a_message_of_protobuf_stand_in_a_file_beside(precision, 
     np.testing.assert_array_equal(*values)
 
 
+def test_float16_finds_the_types_around_operators_that_are_not_onnxs(tmp_path, caplog):
+    export_onnx(vectors(), tmp_path / "out", "float16")
+    assert "inference failed" not in caplog.text
+
+
 def sizes_of(directory):
     return {path.name: path.stat().st_size for path in directory.iterdir()}
 
