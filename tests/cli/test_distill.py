@@ -77,8 +77,9 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
         kind(encoder, small.preprocessor()).save_preset(path)
         message = fails("distill", "classify", "--teacher", path, *columns(table), *rest)
         assert message == f"teacher: {path} is a {kind.__name__}; expected a classifier of texts"
-    (tmp_path / "export/onnx").mkdir(parents=True)
-    (tmp_path / "export/onnx/model.onnx").touch()
+    BertClassifier(encoder, small.preprocessor(), ["blame", "praise"]).save_preset(tmp_path / "export")
+    (tmp_path / "export/onnx").mkdir()
+    (tmp_path / "export/model.safetensors").rename(tmp_path / "export/onnx/model.onnx")
     message = fails("distill", "classify", "--teacher", tmp_path / "export", *columns(table), *rest)
     assert message.startswith(f"teacher: {tmp_path / 'export'} is an export, ")
     command = ("distill", "pretrain", folder / "texts", "--teacher", untrained, *rest, "--steps", "2")

@@ -222,7 +222,7 @@ def test_a_log_that_cannot_be_written_says_so_in_one_line(tmp_path):
     def write_log(directory):
         log = TensorBoardLog(model, Run(directory))
         for _ in range(100):
-            log.write({"val_accuracy": 0.5}, flush=True)
+            log.end_epoch({"val_accuracy": 0.5})
 
     with files_of_at_most(2000), pytest.raises(OSError, match="File too large; [^\n]*TensorBoard") as raised:
         write_log(tmp_path)
