@@ -58,7 +58,7 @@ class Runtime(NamedTuple):
     def export(self, *arguments: Any, **settings: Any) -> list[Difference]:
         """Exports a model, as its function `keras_bert.runtimes.export_...` says."""
         with needing_tensorflow_text(f"export_{self.name}"):
-            from keras_bert.runtimes.export import write
+            write = importlib.import_module("keras_bert.runtimes.export").write
         return write(self, *arguments, **settings)
 
     def open(self, path: Path, threads: int | None = None) -> Run:
