@@ -50,7 +50,7 @@ def _write(entries: dict[str, Any]) -> dict[str, Any]:
 _LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
-POOLINGS = {name: row.CLASSIFIER_POOLINGS[name] for name in ("cls", "mean")}
+HEAD_POOLINGS = {name: row.CLASSIFIER_POOLINGS[name] for name in ("cls", "mean")}
 _SIZE = {
     "vocab_size": 50368,
     "max_positions": 8192,
@@ -94,7 +94,7 @@ MODERNBERT = Family(
             "pooling": "classifier_pooling",
             "head_activation": "classifier_activation",
         },
-        choices={"activation": row.ACTIVATIONS, "head_activation": row.ACTIVATIONS, "pooling": POOLINGS},
+        choices={"activation": row.ACTIVATIONS, "head_activation": row.ACTIVATIONS, "pooling": HEAD_POOLINGS},
         dialect=Dialect(_read, _write),
         values=defaults_of(_SIZE),
         implied={**row.HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},

@@ -4,7 +4,15 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.families import bert, eurobert
-from keras_bert.formats.families.modernbert import GLOBAL, LAYER_TYPES, LAYERS, LOCAL, POOLINGS, layer_types, period_of
+from keras_bert.formats.families.modernbert import (
+    GLOBAL,
+    HEAD_POOLINGS,
+    LAYER_TYPES,
+    LAYERS,
+    LOCAL,
+    layer_types,
+    period_of,
+)
 from keras_bert.formats.families.row import Check, Dialect, Family, defaults_of
 
 _WINDOW = "sliding_window"  # of one side
@@ -79,7 +87,7 @@ ULTRABERT = Family(
             "decoder_width": "prediction_head_size",
         },
         values={**defaults_of(_SIZE), **_HEADS},  # `decoder_width` has a key
-        choices={**eurobert.ROW.choices, "pooling": POOLINGS},
+        choices={**eurobert.ROW.choices, "pooling": HEAD_POOLINGS},
         dialect=Dialect(_read, _write),
         fixed_values={
             **eurobert.ROW.fixed_values,
