@@ -143,7 +143,8 @@ class Tokenizer:
         """Groups tokens by word, which begins with each row, and with each token that `begins_word` marks.
 
         Args:
-            ids, *others: int32 `[batch, (tokens)]`, from `tokenize`; other values of the tokens, such as offsets.
+            ids: int32 `[batch, (tokens)]`, from `tokenize`.
+            *others: other values of the tokens, of the same shape, such as offsets.
 
         Returns:
             One ragged tensor `[batch, (words), (tokens)]` for each argument.
