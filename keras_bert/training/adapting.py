@@ -61,13 +61,10 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
         raise TypeError(
             f"got a {type(model).__name__}; expected a task model, such as BertClassifier, or a BertEncoder"
         )
-    lowest = _lowest_blocks(encoder, frozen_layers)
+    lowest, adapted = check_adapting(encoder, frozen_layers, lora_rank)
     frozen = [encoder.embeddings, *encoder.blocks[:lowest]] if lowest else []
-    adapted = []
     if lora_rank is not None:
         frozen = [encoder.embeddings, *encoder.blocks]
-        adapted = [block.attention.qkv for block in encoder.blocks[lowest:]]
-        _check_lora(lora_rank, adapted)
     with contextlib.ExitStack() as afterwards:
         afterwards.callback(reset_graphs)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
@@ -78,6 +75,17 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
             afterwards.callback(undocumented.merge_lora, dense)
         reset_graphs()
         yield
+
+
+def check_adapting(
+    encoder: BertEncoder, frozen_layers: int, lora_rank: int | None
+) -> tuple[int, list[keras.layers.Dense]]:
+    """Counts the blocks to freeze, and lists the layers that LoRA changes. Raises ValueError as `adapting` does."""
+    lowest = _lowest_blocks(encoder, frozen_layers)
+    adapted = [] if lora_rank is None else [block.attention.qkv for block in encoder.blocks[lowest:]]
+    if lora_rank is not None:
+        _check_lora(lora_rank, adapted)
+    return lowest, adapted
 
 
 def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:

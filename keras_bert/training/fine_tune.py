@@ -24,7 +24,7 @@ from keras_bert.tasks.steps.training_step import Forward, on_labels
 from keras_bert.text.arguments import columns_of_table
 from keras_bert.text.strings import as_strings
 from keras_bert.training import report
-from keras_bert.training.adapting import adapting
+from keras_bert.training.adapting import adapting, check_adapting
 from keras_bert.training.batches import (
     Labelled,
     accumulated_batches,
@@ -126,12 +126,14 @@ def fine_tune(
     validation = None if validation is None else checked_examples("validation", validation, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     may_be_few_shot = given.may_be_few_shot(*arguments.values())
-    texts_per_class = few_shot.texts_per_class(model, *train) if may_be_few_shot else None
+    run = Run(directory)
+    is_resumed = may_be_few_shot and run.saved_setting("few_shot") is True
+    texts_per_class = few_shot.texts_per_class(model, *train, is_resumed) if may_be_few_shot else None
     train, validation, complete = plan(train, validation, given, texts_per_class)
     if complete.few_shot and given.few_shot is None:
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return FineTuning(model, train, validation, Run(directory), complete, **arguments).to_the_end()
+    return training_by(complete)(model, train, validation, run, complete, **arguments).to_the_end()
 
 
 def plan(
@@ -151,8 +153,8 @@ class FineTuning(Training[BertTask]):
     """The training of `fine_tune`, on the examples and with the recipe that `plan` returns."""
 
     keeps_best = True
+    enough_updates = ENOUGH_UPDATES  # with fewer, there is a warning
     forward: Forward = staticmethod(on_labels)  # computes the loss of a batch
-    end_few_shot_epoch: few_shot.EndOfEpoch | None = None
 
     def __init__(
         self,
@@ -173,21 +175,34 @@ class FineTuning(Training[BertTask]):
         self.loss, self.mini_batch_size = loss, mini_batch_size
 
     def prepare(self) -> None:
+        self.check()
         self._tokenize()
-        self._choose_loss()
-        self._plan_batches()
-        if self.updates < ENOUGH_UPDATES and not self.recipe.few_shot:
+        self.compiled_loss = self.loss or self.model.kind.loss_for(self.tokenized.targets, len(self.tokenized.segments))
+        self.epoch_batches = self.plan_batches()
+        self.batches = list(map(len, self.epoch_batches))
+        self.updates = sum(-(-count // self.recipe.accumulate) for count in self.batches)
+        if self.updates < self.enough_updates:
             warnings.warn(
                 f"the run has only {counted(self.updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model may "
                 f"learn little: raise epochs, now {self.recipe.epochs}, or lower {_describe_batch_size(self.recipe)}",
                 stacklevel=4,
             )
 
-    def _tokenize(self) -> None:
-        """Checks the examples, tokenizes those to train on, and weighs their classes."""
-        model, kind = self.model, self.model.kind
+    def check(self) -> None:
+        """Checks what needs no tokens, and chooses the step. Raises ValueError or TypeError."""
+        check_adapting(self.model.encoder, self.recipe.frozen_layers, self.recipe.lora_rank)
+        if self.mini_batch_size is not None:
+            gradient_cache.check(self.model, self.mini_batch_size)
+            self.forward = gradient_cache.by_mini_batches(self.mini_batch_size)
+        if self.teacher is not None:
+            check_teacher(self.model, self.teacher)
+            self.forward = distilling(self.teacher, self.recipe.temperature)
         if self.validation is not None:
-            _check_validation(model, self.validation)
+            _check_validation(self.model, self.validation)
+
+    def _tokenize(self) -> None:
+        """Tokenizes the examples to train on, and weighs their classes."""
+        model, kind = self.model, self.model.kind
         self.tokenized = model.examples(*self.examples)
         if not len(self.tokenized.lengths):
             raise ValueError("there are no examples to train on")
@@ -200,31 +215,12 @@ class FineTuning(Training[BertTask]):
         for warning in kind.warnings(self.tokenized.targets):
             warnings.warn(warning, stacklevel=5)
 
-    def _choose_loss(self) -> None:
-        """Chooses the loss, and how a step computes it. Raises ValueError or TypeError if the model cannot learn so."""
-        self.compiled_loss = self.loss or self.model.kind.loss_for(self.tokenized.targets, len(self.tokenized.segments))
-        if self.mini_batch_size is not None:
-            gradient_cache.check(self.model, self.mini_batch_size)
-            self.forward = gradient_cache.by_mini_batches(self.mini_batch_size)
-        if self.teacher is not None:
-            check_teacher(self.model, self.teacher)
-            self.forward = distilling(self.teacher, self.recipe.temperature)
-
-    def _plan_batches(self) -> None:
+    def plan_batches(self) -> list[list[np.ndarray]]:
         """Plans the batches of each epoch. Raises ValueError if the model cannot learn from them."""
-        model, recipe, targets = self.model, self.recipe, self.tokenized.targets
-        if recipe.few_shot:
-            given = {"teacher": self.teacher, "loss": self.loss, "mini_batch_size": self.mini_batch_size}
-            few_shot.check(model, self.examples[0], **given)
-            weights = None if self.class_weights is None else self._sample_weights(self.class_weights)
-            model.check_head(targets, weights)
-            self.epoch_batches = few_shot.batches_of_run(model, targets, recipe)
-        else:
-            assert recipe.epochs is not None  # `plan` has set it
-            self.epoch_batches = [self._ordinary_batches(epoch) for epoch in range(recipe.epochs)]
-            _check_contrast(self.compiled_loss, targets, self.epoch_batches, recipe)
-        self.batches = list(map(len, self.epoch_batches))
-        self.updates = sum(-(-count // recipe.accumulate) for count in self.batches)
+        assert self.recipe.epochs is not None  # `plan` has set it
+        planned = [self.ordinary_batches(epoch) for epoch in range(self.recipe.epochs)]
+        _check_contrast(self.compiled_loss, self.tokenized.targets, planned, self.recipe)
+        return planned
 
     def _weigh_classes(self) -> np.ndarray | None:
         """Computes the weights of the classes; in the recipe, they are then by name: JSON's keys are strings."""
@@ -236,23 +232,25 @@ class FineTuning(Training[BertTask]):
             of_labels = np.atleast_2d(weights)[-1]  # [labels]; of several labels, [2, labels], without and with them
             by_name = zip(self.model.labels, of_labels.tolist(), strict=True)
             self.recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
-        if not np.any(self._sample_weights(weights)):
+        if not np.any(self.sample_weights(weights)):
             raise ValueError("class_weight is 0 for all examples, so there is nothing to learn; raise one")
         return weights
 
-    def _sample_weights(self, class_weights: np.ndarray) -> tf.Tensor:
+    def sample_weights(self, class_weights: np.ndarray) -> tf.Tensor:
         targets = self.tokenized.targets
         return self.model.kind.sample_weights(getattr(targets, "flat_values", targets), class_weights)
 
-    def _ordinary_batches(self, epoch: int) -> list[np.ndarray]:
+    def ordinary_batches(self, epoch: int) -> list[np.ndarray]:
         return batches_of_epoch(self.lengths, self.recipe.seed, epoch, self.recipe.batch_size, self.recipe.batch_tokens)
 
     @contextlib.contextmanager
     def changed_step(self) -> Iterator[None]:
-        model, recipe = self.model, self.recipe
-        step = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(self.forward)
-        with adapting(model, recipe.frozen_layers, recipe.lora_rank), step as self.end_few_shot_epoch:
+        with adapting(self.model, self.recipe.frozen_layers, self.recipe.lora_rank), self.learning():
             yield
+
+    def learning(self) -> contextlib.AbstractContextManager[None]:
+        """Makes a context in which a step of the model computes this training's loss."""
+        return self.model.training_with(self.forward)
 
     def compile(self) -> None:
         model = self.model
@@ -273,9 +271,6 @@ class FineTuning(Training[BertTask]):
         validation = self.validation and digest_of_examples(*self.validation)
         return settings_of_run(self.model, self.recipe, self.teacher, digest(examples), validation, further)
 
-    def further_variables(self) -> Sequence[keras.Variable]:
-        return () if self.end_few_shot_epoch is None else self.end_few_shot_epoch.starts
-
     def dataset(self, epoch: int, start: int) -> tf.data.Dataset:
         batches, accumulate = self.epoch_batches[epoch], self.recipe.accumulate
         if accumulate == 1:
@@ -284,8 +279,6 @@ class FineTuning(Training[BertTask]):
 
     def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
         model, kind = self.model, self.model.kind
-        if self.end_few_shot_epoch is not None:
-            self.end_few_shot_epoch(dataset_of(self.pack, self._ordinary_batches(0)))
         if self.validation is None:
             return {}
         x, y = self.validation
@@ -305,6 +298,40 @@ class FineTuning(Training[BertTask]):
             setattr(self.model, name, best.get(f"val_{name}", default))
         if self.recipe.frozen_layers or self.recipe.lora_rank is not None or self.recipe.few_shot:
             self.compile()  # the optimizer knows only the weights that were trainable; now `fit` trains all of them
+
+
+class FewShot(FineTuning):
+    """The training of `fine_tune` with `few_shot`: on pairs of examples, then of the head."""
+
+    enough_updates = 0
+
+    def check(self) -> None:
+        given = {"teacher": self.teacher, "loss": self.loss, "mini_batch_size": self.mini_batch_size}
+        few_shot.check(self.model, self.examples[0], **given)
+        super().check()
+
+    def plan_batches(self) -> list[list[np.ndarray]]:
+        weights = None if self.class_weights is None else self.sample_weights(self.class_weights)
+        self.model.check_head(self.tokenized.targets, weights)
+        return few_shot.batches_of_run(self.model, self.tokenized.targets, self.recipe)
+
+    @contextlib.contextmanager
+    def learning(self) -> Iterator[None]:
+        with few_shot.learning_pairs(self.model) as self.encoder_and_head:
+            yield
+
+    def further_variables(self) -> Sequence[keras.Variable]:
+        return self.encoder_and_head.starts
+
+    def measure(self, epoch: int, progress: bool | None) -> dict[str, float]:
+        """Fits the head, before it measures the model."""
+        self.encoder_and_head.end_epoch(dataset_of(self.pack, self.ordinary_batches(0)))
+        return super().measure(epoch, progress)
+
+
+def training_by(recipe: FineTuningWithTeacher) -> type[FineTuning]:
+    """Chooses the training of a recipe that `plan` returned."""
+    return FewShot if recipe.few_shot else FineTuning
 
 
 def _check_validation(model: BertTask, validation: Labelled) -> None:

@@ -23,7 +23,7 @@ from keras_bert.tasks.steps import few_shot
 from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import student_of
-from keras_bert.training.fine_tune import FineTuning, plan
+from keras_bert.training.fine_tune import plan, training_by
 from keras_bert.training.run import Position
 from keras_bert.training.run_of_files import Log, RunOfFiles
 
@@ -132,7 +132,9 @@ class FineTuningRun:
         report.check_installed()
         with self.run.on_devices(self.dtype, self.strategy) as devices:
             self.read_examples(devices)
-            self.run.log_position(self.settings, self.epochs)
+            # The model completes the weights of classes; `Run.opened` compares these.
+            known = {name: value for name, value in self.settings.items() if name != "class_weight"}
+            self.run.log_position(known, self.epochs)
             keras.utils.set_random_seed(self.recipe.seed)
             with devices.scope(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
@@ -143,7 +145,7 @@ class FineTuningRun:
                 self.log(notice)
             before = self.model.settings()
             examples = (self.examples, self.validation)
-            history = FineTuning(self.model, *examples, self.run, self.recipe, **arguments).to_the_end()
+            history = training_by(self.recipe)(self.model, *examples, self.run, self.recipe, **arguments).to_the_end()
             if self.run.is_chief and self.run.measures is None:
                 after = self.model.settings().items()
                 self.write(history, {name: value for name, value in after if value != before[name]})

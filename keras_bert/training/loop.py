@@ -80,8 +80,8 @@ class Training(Generic[Model]):
 
     def to_the_end(self) -> list[dict[str, float]]:
         """Trains the model, or goes on with an interrupted run. Returns the history."""
-        self.prepare()
         _check_monitored(self.callbacks, self.has_validation)
+        self.prepare()
         with self.changed_step():
             self.compile()
             self.initialize_head()

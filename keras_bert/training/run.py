@@ -128,6 +128,10 @@ class Run:
         self.check_settings(saved[1], settings)
         return Position(*(saved[1][name] for name in Position._fields))
 
+    def saved_setting(self, name: str) -> Any:
+        """Reads a setting of the saved state; None without a state. Raises RunError for a damage."""
+        return None if (saved := self.load()) is None else saved[1]["settings"].get(name)
+
     def restore_loss(self) -> None:
         """Restores the mean loss so far, if the run was resumed in the middle of an epoch."""
         for variable, value in zip(self._model.metrics_variables, self._loss, strict=False):

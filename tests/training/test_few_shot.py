@@ -5,7 +5,9 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
+from keras.callbacks import LambdaCallback
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.multiclass import OneVsRestClassifier
@@ -13,8 +15,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
 from keras_bert.tasks import FocalLoss
-from keras_bert.tasks.steps.few_shot import batches_of_pairs, pair_losses, texts_per_class
-from keras_bert.training import fine_tune, fine_tune_files, fine_tuning_run, report
+from keras_bert.tasks.steps.few_shot import batches_of_pairs, learning_pairs, pair_losses, texts_per_class
+from keras_bert.training import adapting, fine_tune, fine_tune_files, loop, report
 
 from ..support import small
 from ..support.commands import invoke
@@ -166,6 +168,36 @@ def test_a_run_resumes_with_the_same_weights(is_same_model, learned, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_run_that_chose_few_shot_itself_goes_on_after_it_has_fitted_the_head(tmp_path):
+    """A cell of a notebook, interrupted at the end of the epoch, is run again."""
+
+    def stop(*_):
+        raise Stop
+
+    model, settings = pooled(), {"learning_rate": 3e-3, "batch_size": 2, "progress": False}
+    model.head.logits.bias.assign(np.zeros(2))  # as that of a new head
+    with pytest.warns(UserWarning, match="pairs of texts"), pytest.raises(Stop):
+        fine_tune(model, examples(8), None, tmp_path, callbacks=LambdaCallback(on_epoch_end=stop), **settings)
+    state = model.get_weights()
+    with pytest.warns(UserWarning, match="pairs of texts"):
+        history = fine_tune(model, examples(8), None, tmp_path, **settings)
+    assert [each["epoch"] for each in history] == [1]
+    np.testing.assert_equal(model.get_weights(), state)
+
+
+def test_with_lora_the_sum_of_kernel_and_product_goes_back_by_half():
+    model, (x, y) = pooled(), examples(8)
+    dense = model.encoder.blocks[-1].attention.qkv
+    before = ops.convert_to_numpy(dense.kernel)
+    with adapting(model, lora_rank=2), learning_pairs(model) as encoder_and_head:
+        for factor in (dense.lora_kernel_a, dense.lora_kernel_b):
+            factor.assign(np.random.default_rng(0).normal(size=factor.shape))
+        learned = ops.convert_to_numpy(dense.kernel)
+        encoder_and_head.end_epoch(tf.data.Dataset.from_tensors((model.packed(x), model.targets(y))))
+    assert np.abs(learned - before).max() > 1
+    np.testing.assert_allclose(dense.kernel, (before + learned) / 2, atol=1e-5)
+
+
 def test_the_model_trains_on_with_all_its_weights(learned, untraced):
     model, (x, y) = learned[0], examples()
     states, before = [variable.numpy() for variable in model.variables], model.head.logits.get_weights()
@@ -242,7 +274,7 @@ def test_the_command_learns_by_pairs_and_says_so(tmp_path):
 
 
 def test_a_chosen_loss_trains_the_head_with_the_encoder_and_a_student(tmp_path, monkeypatch):
-    seen, to_the_end = [], fine_tuning_run.FineTuning.to_the_end
+    seen, to_the_end = [], loop.Training.to_the_end
 
     def spy(training):
         seen.append((type(training.loss), training.recipe.few_shot))
@@ -250,7 +282,7 @@ def test_a_chosen_loss_trains_the_head_with_the_encoder_and_a_student(tmp_path, 
             raise Stop
         return to_the_end(training)
 
-    monkeypatch.setattr(fine_tuning_run.FineTuning, "to_the_end", spy)
+    monkeypatch.setattr(loop.Training, "to_the_end", spy)
     rows = "".join(f"{text},{label}\n" for text, label in zip(*examples(8), strict=True))
     (tmp_path / "train.csv").write_text("text,label\n" + rows)
     files = ("classify", tmp_path / "train.csv")

@@ -21,7 +21,7 @@ from ..support import small
 from ..support.commands import KINDS, SIZES, write_documents
 from ..support.messages import error_names, warning_names
 
-RECIPE = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "frozen_layers": 1}
+RECIPE = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "frozen_layers": 1, "class_weight": {"praise": 1.3}}
 SETTINGS = {"text_column": "sentence", "label_column": "kind", **RECIPE}
 pytestmark = pytest.mark.usefixtures("untraced_module")
 
@@ -245,7 +245,7 @@ def test_labels_are_counted_and_two_spellings_of_one_are_warned_of(preset, tmp_p
 def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
     path, lines = tmp_path / "train.csv", []
     path.write_text("sentence,kind\ngood film,4\nbad film,1\ngood,5\nbad,2\n")
-    settings = {**SETTINGS, "problem_type": "regression", "log": lines.append}
+    settings = {**SETTINGS, "class_weight": None, "problem_type": "regression", "log": lines.append}
     measures = fine_tune_files("classify", path, tmp_path / "model", path, preset=preset, **settings)
     assert lines[0] == f"4 examples from {path}, 4 to measure with from {path}"
     assert list(measures) == ["spearman", "pearson", "mae", "rmse", "rmse_baseline", "mae_baseline"]

@@ -51,17 +51,19 @@ def compare_pairs(
     return ForwardPass([term], model.head.logits(vectors))
 
 
-class EndOfEpoch:
+class EncoderAndHead:
     """Moves the encoder back by half, to the weights that it has now, and fits the last layer to all examples."""
 
     def __init__(self, model: BertClassifier) -> None:
         self._model = model
         pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
         learned = model.encoder.trainable_variables
-        self._learned = [each for each in learned if all(each is not other for other in pooler)]
+        # Of LoRA's factors, `A` stays: their product is 0 now, and goes back by half with `B`.
+        fixed = [*pooler, *(each for each in learned if each.name == "lora_kernel_a")]
+        self._learned = [each for each in learned if all(each is not other for other in fixed)]
         self.starts = [keras.Variable(each.numpy(), trainable=False) for each in self._learned]  # a run saves them
 
-    def __call__(self, batches: tf.data.Dataset) -> None:
+    def end_epoch(self, batches: tf.data.Dataset) -> None:
         model = self._model
         for variable, start in zip(self._learned, self.starts, strict=True):
             variable.assign((start.numpy() + variable.numpy()) / 2)
@@ -71,24 +73,27 @@ class EndOfEpoch:
 
 
 @contextlib.contextmanager
-def learning_pairs(model: BertClassifier) -> Iterator[EndOfEpoch]:
+def learning_pairs(model: BertClassifier) -> Iterator[EncoderAndHead]:
     """Trains by `compare_pairs` with a frozen last layer; to train that afterwards, compile the model again."""
-    variables, end_of_epoch = model.head.logits.variables, EndOfEpoch(model)
+    variables, encoder_and_head = model.head.logits.variables, EncoderAndHead(model)
     for variable in variables:
         variable.trainable = False
     try:
         with model.training_with(compare_pairs):
-            yield end_of_epoch
+            yield encoder_and_head
     finally:
         for variable in variables:
             variable.trainable = True
 
 
-def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
-    """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained."""
-    if not _can_learn(model) or isinstance(x, tuple) or pools_logits(model.encoder) or not model.head.is_new:
+def texts_per_class(model: BertTask, x: Texts, y: Labels | None, is_resumed: bool = False) -> float | None:
+    """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained.
+
+    `is_resumed`: the run has trained it.
+    """
+    if not _can_learn(model) or isinstance(x, tuple) or pools_logits(model.encoder):
         return None
-    if y is None or importlib.util.find_spec("sklearn") is None:
+    if y is None or not (model.head.is_new or is_resumed) or importlib.util.find_spec("sklearn") is None:
         return None
     targets = np.asarray(model.targets(y))
     if targets.ndim > 1:
