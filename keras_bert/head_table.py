@@ -47,3 +47,5 @@ HEADS = {
         "ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)", of_pooler=True
     ),
 }
+# Files tell heads with the same layer apart by the class of transformers alone.
+assert len({(each.transformers, each.layer) for each in HEADS.values()}) == len(HEADS), "two heads look alike in files"

@@ -50,7 +50,7 @@ _SERVED_AS = {model: f" --task {verb}" for verb, model in PRETRAINED.items() if 
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
 _TOKENIZE = 'keras-bert tokenize "a text" --preset {}'
-_FINE_TUNE = "keras-bert finetune classify --train FILE --preset {} --output new"
+_FINE_TUNE = f"keras-bert finetune {OF_HEAD['sequence'].command} --train FILE --preset {{}} --output new"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "WordPiece": ("WordPieceTokenizer", wordpiece.read_files),
     "BPE": ("BytePairTokenizer", byte_pairs.read_files),
@@ -568,7 +568,7 @@ def _some(names: Collection[str]) -> str:
 
 _FIRST_ROWS, _FIRST_BYTES = 200, 2**24  # of a table, which are looked at
 _MOST_CLASSES, _LONGEST_CLASS = 50, 40  # a column that repeats such values may be a label
-_TRAINED_ON = {"conll": "finetune tag", "squad": "finetune answer"}
+_TRAINED_ON = {"conll": OF_HEAD["tokens"].command, "squad": OF_HEAD["spans"].command}
 
 
 def _data(found: Inspection) -> None:
@@ -579,7 +579,7 @@ def _data(found: Inspection) -> None:
             _add_table(found, table_formats.FORMATS[kind.name])
         found.wrong += dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning))
     elif kind.name in _TRAINED_ON:
-        found.add_command(f"keras-bert {_TRAINED_ON[kind.name]} --train {{}} --output new")
+        found.add_command(f"keras-bert finetune {_TRAINED_ON[kind.name]} --train {{}} --output new")
         if found.path.stat().st_size <= _FIRST_BYTES:
             _add_examples(found, kind.name)
     elif kind.is_text:
@@ -657,7 +657,7 @@ def _add_table(found: Inspection, kind: table_formats.Format, format: str | None
             options.append(("--problem-type", "regression"))
         options += [("--format", format)] if format else []
         words = "".join(f" {option} {_quoted(each)}" for option, each in options) + " --no-header" * (not has_header)
-        found.add_command(f"keras-bert finetune classify --train {{}}{words} --output new")
+        found.add_command(f"keras-bert finetune {OF_HEAD['sequence'].command} --train {{}}{words} --output new")
     if column and has_header and not format:
         found.add_command(f"keras-bert index {{}} --text-column {_quoted(column)} --output new")
 

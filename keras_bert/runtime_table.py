@@ -28,7 +28,7 @@ class Runtime(NamedTuple):
     users: str  # programs that run it, as the command's help says
     file: str  # the model's path in the directory
     files: tuple[str, ...]  # patterns of the paths that a new model replaces
-    refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why
+    refused: Mapping[str, str]  # precision that it does not have, but users ask for -> why not
     # Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by name, and sets
     # `outputs`, a dict of arrays by name.
     program: str
@@ -82,7 +82,7 @@ _ONNX = Runtime(
     users="ONNX Runtime, sentence-transformers and optimum",
     file="onnx/model.onnx",
     files=("onnx/*.onnx", "onnx/*.onnx_data"),
-    refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
+    refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs"},
     program="""\
 import onnxruntime
 session = onnxruntime.InferenceSession("onnx/model.onnx")
@@ -99,7 +99,7 @@ _OPENVINO = Runtime(
     users="OpenVINO, sentence-transformers and optimum",
     file="openvino/openvino_model.xml",
     files=("openvino/*.xml", "openvino/*.bin"),
-    refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
+    refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can"},
     program="""\
 import openvino
 model = openvino.compile_model("openvino/openvino_model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -118,7 +118,7 @@ _LITERT = Runtime(
     files=("model.tflite",),
     names={name: name for name in TRANSFORMERS_INPUTS},
     ids_dtype="int32",
-    refused={"bfloat16": "LiteRT does not support bfloat16; export float16, float32 or int8"},
+    refused={"bfloat16": "LiteRT does not support bfloat16"},
     program="""\
 from ai_edge_litert.interpreter import Interpreter
 run = Interpreter("model.tflite").get_signature_runner()

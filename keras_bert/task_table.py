@@ -26,6 +26,7 @@ class Task(NamedTuple):
     # The class of its exports in `keras_bert/engines/`, with its file; None: they have `logits` of each text, of which
     # the answerer makes all else.
     engine: str | None = None
+    kept: str | None = None  # of what compares texts, what an index keeps of them: a class in `keras_bert/search/`
     asked: str = ""  # the command that asks it, {} is the path; by default `predict`
     measured: type[task_files.ExampleFiles] | None = None  # how examples to measure it on are read; None: they are not
     # Of a task that is fine-tuned on files: the subcommand of `finetune`, its help, what it reads.
@@ -109,7 +110,7 @@ Example:
     Task(
         "BertSentenceEncoder", "sentence", "sentence.Similarity", "similarity.SentenceEncoder", None,
         'encode("a text")', "sentence-similarity", "SentenceTransformer", "a sentence encoder", is_found=False,
-        engine="models.RuntimeSentenceEncoder",
+        engine="models.RuntimeSentenceEncoder", kept="dense_vectors.DenseVectors",
         asked='keras-bert encode "a text" --preset {}',
         command="embed",
         help=f"""\
@@ -138,7 +139,7 @@ Example:
     Task(
         "BertSparseEncoder", "sparse", "sparse.TokenWeights", "tokens.SparseEncoder", "masked_lm", 'encode("a text")',
         "feature-extraction", "SparseEncoder", "a sparse encoder", engine="models.RuntimeSparseEncoder",
-        command="embed-sparse",
+        kept="postings.Postings", command="embed-sparse",
         help=f"""\
 Train weights of tokens (SPLADE) on pairs, triplets or texts with scores: {TABLES}.
 
@@ -156,7 +157,7 @@ Example:
     Task(
         "BertMultiVectorEncoder", "multi_vector", "multi_vector.TokenVectors", "token_vectors.MultiVectorEncoder", None,
         'encode("a text")', "sentence-similarity", "MultiVectorEncoder", "a multi-vector encoder",
-        engine="models.RuntimeMultiVectorEncoder",
+        engine="models.RuntimeMultiVectorEncoder", kept="token_vectors.TokenVectors",
         asked='keras-bert encode "a text" --preset {}',
         command="embed-tokens",
         help=f"""\
@@ -179,5 +180,5 @@ Example:
 FINE_TUNING = {task.command: task for task in TASKS if task.command}
 OF_HEAD = {task.head: task for task in reversed(TASKS)}  # the most general task of each; of no head, vectors of texts
 OF_LIBRARY = {task.library: task for task in TASKS if task.library}
-COMPARED = [task.model for task in TASKS if issubclass(task.files, task_files.ComparedFiles)]  # they compare texts
+COMPARED = {task.model: task.kept for task in TASKS if task.kept}  # what compares texts -> what an index keeps of them
 PRETRAINED = {task.call.partition("(")[0]: task.model for task in TASKS if not task.is_found}  # method -> class

@@ -47,7 +47,7 @@ import click
 
 from keras_bert.cli import gates, options, runs, streams
 from keras_bert.cli.terminal import Misuse, echo, misuse, one_line
-from keras_bert.counted import counted
+from keras_bert.counted import counted, either
 from keras_bert.data.beir import is_retrieval_data, read_beir
 from keras_bert.data.table_formats import text_files
 from keras_bert.data.tables import read_corpus
@@ -189,7 +189,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @click.argument("file")
 @options.column_options
 @options.field_options(ClassifyFiles, only=("label_column", "skip_bad"))
-@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples: .jsonl, .csv, .tsv or .xlsx.")
+@click.option("--errors", metavar="FILE", help=f"Write the wrongly answered examples: {either(streams.ENDS.values())}.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
@@ -250,7 +250,7 @@ def _measure_task(
 ) -> _Measured:  # fmt: skip
     from keras_bert.tasks.registry import examples_for, load_task, open_texts
 
-    errors_format = streams.format_of(errors, (*streams.ROWS, *streams.WORKBOOKS))
+    errors_format = streams.format_of(errors, [*streams.ENDS])
     if report:
         streams.format_of(report, ["html"])
     threshold = options.threshold_argument(model, settings["no_answer_threshold"])

@@ -5,9 +5,8 @@ line, or is a table ({tables}) with the columns of `finetune`: a text, and for p
 second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
 row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
 or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
-and so on. Rows are JSON lines, or by the name of --output CSV (.csv), TSV (.tsv) or Excel (.xlsx), with JSON in the
-cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second
-text follows the first.
+and so on. Rows are JSON lines, or by the name of --output {named}, with JSON in the cells of lists such as
+`entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows the first.
 
 \b
 Example:
@@ -37,7 +36,7 @@ from keras_bert.data.tables import check_columns, text_of, text_rows
 ReadRows: TypeAlias = "Callable[[], Iterator[tuple[int, dict[str, Any]]]]"  # rows of a table, with their numbers
 
 
-@click.command(help=str(__doc__).replace("{tables}", TABLES))
+@click.command(help=str(__doc__).replace("{tables}", TABLES).replace("{named}", streams.NAMED))
 @click.argument("model", callback=options.find_model)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
@@ -58,7 +57,7 @@ def predict(
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
             input_format = format_of(file, input_format)
-    output_format = streams.format_of(output, (*streams.ROWS, *streams.WORKBOOKS))
+    output_format = streams.format_of(output, [*streams.ENDS])
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (settings["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")

@@ -23,7 +23,7 @@ import click
 
 from keras_bert import files, presets
 from keras_bert.cli.terminal import Misuse, misuse
-from keras_bert.counted import visible
+from keras_bert.counted import either, visible
 from keras_bert.data import table_formats, workbook_writer
 from keras_bert.data.workbook_writer import WorkbookWriter, check_cell
 
@@ -33,7 +33,8 @@ R = TypeVar("R")
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
 ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`, and workbooks, whose writer must be closed
-WORKBOOKS = (workbook_writer.FORMAT,)
+ENDS = {name: table_formats.FORMATS[name].suffixes[0] for name in (*ROWS, workbook_writer.FORMAT)}  # of file names
+NAMED = either(f"{table_formats.FORMATS[name].title} ({ENDS[name]})" for name in [*ENDS][1:])  # in help texts
 _FORMAT_OF_EXTENSION = {
     **{suffix: name for name, each in table_formats.FORMATS.items() for suffix in each.suffixes},
     **{suffix: suffix for each in table_formats.FORMATS.values() if each.has_sheets for suffix in each.suffixes[1:]},
@@ -219,7 +220,7 @@ class RowWriter:
         self._columns: list[str] = []  # the header of CSV and TSV
         context = click.get_current_context(silent=True)
         self._is_raw = bool(context and context.meta.get(RAW_CELLS)) if raw_cells is None else raw_cells
-        self._workbook = WorkbookWriter(file) if format in WORKBOOKS else None  # whose texts are not computed
+        self._workbook = WorkbookWriter(file) if format == workbook_writer.FORMAT else None  # which computes no texts
 
     def __enter__(self) -> RowWriter:
         return self

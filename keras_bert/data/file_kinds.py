@@ -55,14 +55,6 @@ class Look:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return []
 
-    @property
-    def is_workbook(self) -> bool:
-        """Whether it is Excel's or LibreOffice's."""
-        if not self.beginning.startswith(_ZIP):
-            return self.beginning.startswith(b"\xd0\xcf\x11\xe0")
-        is_open_document = b"application/vnd.oasis.opendocument.spreadsheet" in self.beginning
-        return is_open_document or any(name.startswith("xl/") for name in self.zipped)
-
 
 class Kind(NamedTuple):
     """What a path can be."""

@@ -254,10 +254,17 @@ class Format(NamedTuple):
     names: Callable[[str | Path], list[str]] | None = None  # of columns, if a file states them apart from its rows
     delimiter: str | None = None  # the character between cells; "": each file has its own; None: there is none
     has_sheets: bool = False
+    fits: Callable[[Look], bool] = lambda look: True  # whether a file that begins as its files do is one of them
+
+
+def _is_workbook(look: Look) -> bool:
+    """Whether a zip file, or a file of old Office, is Excel's or LibreOffice's."""
+    is_open_document = b"application/vnd.oasis.opendocument.spreadsheet" in look.beginning
+    return is_open_document or look.beginning.startswith(_OFFICE[1]) or any(x.startswith("xl/") for x in look.zipped)
 
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # only the first is written
-_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # zip, and old Office
 FORMATS = {
     "csv": Format("CSV", (".csv",), _read_csv, "table (CSV)", delimiter=""),
     "tsv": Format("TSV", (".tsv",), _read_tsv, "table (TSV)", delimiter="\t"),
@@ -265,7 +272,7 @@ FORMATS = {
     "parquet": Format(
         "Parquet", (".parquet",), _read_parquet, "parquet file", (b"PAR1",), "row", False, _read_parquet_names
     ),
-    "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", _OFFICE, "row", has_sheets=True),
+    "xlsx": Format("Excel", _WORKBOOKS, _read_sheet, "workbook", _OFFICE, "row", has_sheets=True, fits=_is_workbook),
 }
 TABLES = either(each.title for each in FORMATS.values())  # in help texts
 
@@ -301,7 +308,7 @@ def kind_of(path: str | Path) -> FileKind:
     look = Look(Path(path))
     found = next((name for name, each in FORMATS.items() if look.beginning.startswith(each.magic)), None)
     is_damaged = look.suffix in _BY_NAME and not look.zipped  # or compressed again
-    if found is not None and (not FORMATS[found].has_sheets or look.is_workbook or is_damaged):
+    if found is not None and (FORMATS[found].fits(look) or is_damaged):
         return _KINDS[found]._replace(has_magic=True)
     if (other := next((kind for kind in NO_DATA if kind.recognizes(look)), None)) is not None:
         return FileKind(other.name, other.title, has_magic=True, is_data=False)

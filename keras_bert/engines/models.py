@@ -26,6 +26,7 @@ from keras_bert.choices import WINDOW_POOLINGS
 from keras_bert.engines.by_length import EngineByLength, EngineBySentence, Results, Segments
 from keras_bert.engines.paths import FORBIDDEN, Scores, best_path, marginals
 from keras_bert.engines.runtime import Run, Signature, Spec
+from keras_bert.task_table import TASKS
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.arrays.packing import lengths_of, most_context
@@ -76,6 +77,11 @@ class RuntimeModel(Answerer):
     OUTPUTS: ClassVar[tuple[str, ...]] = ()  # of `serving_default`, if others are only in `with_token_count`
     labels: list[str] | None = None  # in the order of the outputs
     _by_length: EngineByLength
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        file = cls.__module__.rpartition(".")[2]
+        cls.TASK = next((task.model for task in TASKS if task.engine == f"{file}.{cls.__name__}"), cls.TASK)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         self.preprocessor = preprocessor
@@ -199,7 +205,6 @@ class RuntimeModel(Answerer):
 class RuntimeClassifier(classes.Classifier, RuntimeModel):
     """`BertClassifier` in another runtime."""
 
-    TASK = "BertClassifier"
     window_pooling: str
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
@@ -217,8 +222,6 @@ class RuntimeClassifier(classes.Classifier, RuntimeModel):
 
 class RuntimeTagger(words.Tagger, RuntimeModel):
     """`BertTokenClassifier` in another runtime."""
-
-    TASK = "BertTokenClassifier"
 
     def __init__(self, engine: Engine, preprocessor: ArrayPreprocessor, settings: Mapping[str, Any]) -> None:
         super().__init__(engine, preprocessor, settings)
@@ -282,7 +285,6 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
 class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
     """`BertQuestionAnswerer` in another runtime."""
 
-    TASK = "BertQuestionAnswerer"
     CHANGEABLE = ("no_answer_threshold",)
 
     @property
@@ -337,7 +339,6 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
 class RuntimeReranker(ranking.Reranker, RuntimeModel):
     """`BertReranker` in another runtime."""
 
-    TASK = "BertReranker"
     OUTPUTS = ("score",)
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:
@@ -353,7 +354,6 @@ class RuntimeReranker(ranking.Reranker, RuntimeModel):
 class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
     """`BertSentenceEncoder` in another runtime."""
 
-    TASK = "BertSentenceEncoder"
     CHANGEABLE = ("default_prompt", "column_prompts", "normalize")
     OUTPUTS = ("embedding",)
     normalize: bool
@@ -410,8 +410,6 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
 class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
     """`BertSparseEncoder` in another runtime."""
 
-    TASK = "BertSparseEncoder"
-
     @property
     def query_table(self) -> np.ndarray | None:
         return self._engine.parts.get("query_weights")
@@ -434,7 +432,6 @@ class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
 class RuntimeMultiVectorEncoder(token_vectors.MultiVectorEncoder, RuntimeModel):
     """`BertMultiVectorEncoder` in another runtime."""
 
-    TASK = "BertMultiVectorEncoder"
     OUTPUTS = ("embeddings", "mask")
     dense: Sequence[Mapping[str, Any]] | None
     _rows: Mapping[str, _EngineOfKind]
@@ -518,8 +515,6 @@ class _EngineOfKind(EngineByLength):
 
 class RuntimeMaskedLM(tokens.MaskFiller, RuntimeModel):
     """`BertMaskedLM` in another runtime."""
-
-    TASK = "BertMaskedLM"
 
     @property
     def _count(self) -> int:

@@ -55,7 +55,7 @@ class Library(Protocol):
     ) -> list[str]: ...  # names of the files, or patterns of them
 
 
-# By the class of sentence-transformers that reads the files.
+# By the class of sentence-transformers that reads the files, in the order in which files are asked for it.
 LIBRARIES: dict[str, Library] = {
     "MultiVectorEncoder": multi_vector,
     "CrossEncoder": cross_encoder,
@@ -63,10 +63,7 @@ LIBRARIES: dict[str, Library] = {
     "SentenceTransformer": sentence_transformers,
 }
 # Of those with layers after the encoder: what reads their weights.
-_READ_WEIGHTS = {
-    "MultiVectorEncoder": multi_vector.read_weights,
-    "SentenceTransformer": sentence_transformers.read_weights,
-}
+_READ_WEIGHTS = {name: read for name, each in LIBRARIES.items() if (read := getattr(each, "read_weights", None))}
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
 reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always

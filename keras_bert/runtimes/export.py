@@ -269,8 +269,8 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str, sequ
     if sequence_length is not None and not 3 <= sequence_length <= positions:
         raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
     if precision not in runtime.precisions:
-        known = f"precision is {precision!r}; expected {either(runtime.precisions)}"
-        raise ValueError(runtime.refused.get(precision, known))
+        known, why = either(runtime.precisions), runtime.refused.get(precision)
+        raise ValueError(f"{why}; export {known}" if why else f"precision is {precision!r}; expected {known}")
     if not runtime.can_load and getattr(model, "crf", None):
         others = " or ".join(f"export_{each.name}" for each in LOADABLE)
         raise ValueError(

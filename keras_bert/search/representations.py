@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -12,9 +13,7 @@ from keras_bert.engines.loading import task_of
 from keras_bert.formats import Preset
 from keras_bert.search import database
 from keras_bert.search.database import Database, Encode, Found, Settings
-from keras_bert.search.dense_vectors import DenseVectors
-from keras_bert.search.postings import Postings
-from keras_bert.search.token_vectors import TokenVectors
+from keras_bert.task_table import COMPARED, OF_HEAD
 
 
 class Representation(Protocol):
@@ -75,14 +74,12 @@ class Representation(Protocol):
 
 # By the class of the model, as its files declare it; any other model is taken as a sentence encoder.
 REPRESENTATIONS: dict[str, type[Representation]] = {
-    "BertSentenceEncoder": DenseVectors,
-    "BertSparseEncoder": Postings,
-    "BertMultiVectorEncoder": TokenVectors,
+    model: pkgutil.resolve_name(f"keras_bert.search.{kept}") for model, kept in COMPARED.items()
 }
 
 
 def of_model(preset: str | Path | Preset) -> type[Representation]:
-    return REPRESENTATIONS.get(task_of(preset, REPRESENTATIONS), DenseVectors)
+    return REPRESENTATIONS.get(task_of(preset, COMPARED), REPRESENTATIONS[OF_HEAD[None].model])
 
 
 def of_index(index: Database, settings: Settings) -> type[Representation]:

@@ -108,7 +108,7 @@ class BytePairTokenizer(Tokenizer):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
         check_choice("split", split, byte_pairs.SPLIT_PATTERNS)
-        if add_prefix_space and split != "gpt2":
+        if add_prefix_space and byte_pairs.SPLIT_PATTERNS[split].before != []:  # each word would get one
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(TOKENS, names, strict=True))

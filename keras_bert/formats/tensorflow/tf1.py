@@ -201,7 +201,7 @@ def values_of(config: BertConfig) -> dict[str, object]:
 
 def values_with_warnings(config: BertConfig, owner: str) -> dict[str, object]:
     """Makes the content of `values_of`. Warns if the code of `owner`, such as "Google's", computes other outputs."""
-    if config.activation == "gelu" and config.family != "electra":
+    if config.activation == "gelu" and TABLES[config.family].choices["activation"]["gelu"] == "gelu_tanh":
         warnings.warn(
             f"this model uses the exact gelu; {owner} code will compute the tanh approximation, about 1e-3 away",
             stacklevel=4,

@@ -14,6 +14,7 @@ from keras_bert.formats.tokenizers.tokenizer_files import TokenizerFiles
 from keras_bert.formats.tokenizers.tokenizer_json import ALL_IN_ONE, ANY_CLASS, CONFIG, IDS, MERGES, TOKENS
 
 _CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+_DIGITS, _BYTE_LEVEL = {"type": "Digits", "individual_digits": True}, {"type": "ByteLevel"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SplitPattern:
     spaces_before_digits: bool = False  # white space before a number is one word, however long
     letters_take_any: bool = False  # letters take any white space or sign before them, not only a space
     line_ends: bool = False  # white space ends with its last line end, and signs take line ends after them
+    before: list[dict[str, Any]] | None = None  # steps before a ByteLevel with GPT-2's pattern; None: a Split does it
 
     @property
     def expression(self) -> str:
@@ -43,11 +45,10 @@ class SplitPattern:
 # "gpt2" is from Radford et al. 2019. "digits" is the same, but each number is a word (SmolLM). "llama3" is the pattern
 # of cl100k_base and Llama 3, which EuroBERT uses.
 SPLIT_PATTERNS = {
-    "gpt2": SplitPattern(),
-    "digits": SplitPattern(digits=1, spaces_before_digits=True),
+    "gpt2": SplitPattern(before=[]),
+    "digits": SplitPattern(digits=1, spaces_before_digits=True, before=[_DIGITS]),
     "llama3": SplitPattern(capitals=True, digits=3, letters_take_any=True, line_ends=True),
 }
-_DIGITS = {"type": "Digits", "individual_digits": True}
 # Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
 _SUPPORTED_SPLITS = (("Isolated", False), ("Removed", True))
 
@@ -56,12 +57,13 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
     """Finds the name of the pattern of a ByteLevel, or of what is before it. Raises ValueError for any other."""
     types, last = tokenizer_json.types_of(steps), steps[-1] if steps else {}
     if types != "Split, ByteLevel":
-        has_digits = steps[:-1] == [_DIGITS]
-        tokenizer_json.refuse(path, ("splits text with", types, "Digits, ByteLevel" if has_digits else "ByteLevel"))
+        found = next((name for name, x in SPLIT_PATTERNS.items() if x.before == steps[:-1]), BytePairArguments.split)
         tokenizer_json.refuse(
-            path, ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True)
+            path,
+            ("splits text with", types, tokenizer_json.types_of([*(SPLIT_PATTERNS[found].before or []), _BYTE_LEVEL])),
+            ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True),
         )
-        return "digits" if has_digits else "gpt2"
+        return found
     split = steps[0]
     tokenizer_json.refuse(
         path,
@@ -85,13 +87,11 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
 
 def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
     """Makes the `pre_tokenizer` of a `tokenizer.json`. `split` names a pattern."""
-    byte_level = {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True}
-    if split == "gpt2":
-        return {**byte_level, "use_regex": True}
-    expression = {"Regex": SPLIT_PATTERNS[split].expression}
-    first = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
-    steps = [_DIGITS if split == "digits" else first, {**byte_level, "use_regex": split == "digits"}]
-    return {"type": "Sequence", "pretokenizers": steps}
+    pattern = SPLIT_PATTERNS[split]
+    rest = {"add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": pattern.before is not None}
+    first = {"type": "Split", "pattern": {"Regex": pattern.expression}, "behavior": "Isolated", "invert": False}
+    steps = [*([first] if pattern.before is None else pattern.before), {**_BYTE_LEVEL, **rest}]
+    return {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else steps[0]
 
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
