@@ -63,7 +63,7 @@ LIBRARIES: dict[str, Library] = {
     "SentenceTransformer": sentence_transformers,
 }
 # Of those with layers after the encoder: what reads their weights.
-_READ_WEIGHTS = {name: read for name, each in LIBRARIES.items() if (read := getattr(each, "read_weights", None))}
+_READ_WEIGHTS = {name: vars(each)["read_weights"] for name, each in LIBRARIES.items() if hasattr(each, "read_weights")}
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
 reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
