@@ -272,10 +272,13 @@ def with_schedule(
     schedule = _SMALL_SCHEDULE if small else _SCHEDULE
     if recipe.steps is None and not small:
         raise ValueError(
-            f"steps is missing; only new models up to {_SMALL} wide, such as tiny and mini, have a default"
+            f"steps is missing; only new models up to {_SMALL} wide, such as tiny and mini, with at least {longest} "
+            "positions, have a default"
         )
     if small and rows.sequence_length is not None:  # no second phase, unless then_steps asks for one
         schedule = {**schedule, "then_steps": None}
+        if rows.sequence_length != _SMALL_SCHEDULE["sequence_length"]:
+            schedule |= {name: _SCHEDULE[name] for name in ("then_length", "then_batch_size")}
     elif small and recipe.steps is not None:
         share = recipe.steps * _SMALL_SCHEDULE["then_steps"] // _SMALL_SCHEDULE["steps"]
         schedule = {**schedule, "then_steps": share or None}
@@ -284,7 +287,10 @@ def with_schedule(
         missing = [name for name, value in vars(each).items() if value is None and name in schedule]
         return dataclasses.replace(each, **{name: schedule[name] for name in missing})
 
+    given = [name for name, value in vars(second).items() if value is not None]
     recipe, second = fill(recipe), fill(second)
+    if given and second.then_steps is None:
+        raise ValueError(f"{given[0]} is for a second phase, but there is none: pass then_steps, too")
     if (second.then_steps or 0) >= (recipe.steps or 0):
         raise ValueError(
             f"then_steps is {second.then_steps:,}, but there are {recipe.steps:,} steps in all, of which these are the "

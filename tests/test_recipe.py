@@ -201,6 +201,7 @@ PHASES = [
     (TINY, {"steps": 2}, [(2, 64, 32)]),
     (TINY, {"sequence_length": 64}, [(6500, 64, 64)]),
     (TINY, {"then_steps": 5, "then_length": 256}, [(6495, 64, 32), (5, 16, 256)]),
+    (TINY, {"sequence_length": 128, "then_steps": 5}, [(6495, 64, 128), (5, 8, 512)]),
     (BertConfig.tiny(max_positions=64), {"steps": 7}, [(7, 32, 128)]),
     (BertConfig.base(), {"steps": 7}, [(7, 32, 128)]),
     (None, {"steps": 7, "then_steps": 2}, [(5, 32, 128), (2, 8, 512)]),
@@ -220,6 +221,12 @@ def test_rows_of_small_new_models_grow_unless_their_length_is_given(new, given, 
 def test_large_models_have_no_default_for_steps():
     with error_names(ValueError, "steps", "256"):
         recipe.with_schedule(None, recipe.PretrainingRecipe(), recipe.RowsRecipe(), recipe.SecondPhase())
+
+
+def test_what_is_set_of_a_second_phase_that_does_not_exist_is_refused():
+    settings = (recipe.PretrainingRecipe(steps=7), recipe.RowsRecipe(), recipe.SecondPhase(then_length=256))
+    with error_names(ValueError, "then_length", "then_steps"):
+        recipe.with_schedule(BertConfig.base(), *settings)
 
 
 def test_the_first_rows_have_steps_too():

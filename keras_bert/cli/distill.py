@@ -89,6 +89,8 @@ def static_vectors(teacher: Path, output: str, overwrite: bool, size: int) -> No
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_overwrite(Path(output), model_files.present(Path(output), model_files.MODEL), overwrite)
+        if teacher.resolve().is_relative_to(Path(output).resolve()):
+            raise FileExistsError(f"{teacher} is read, and --overwrite replaces it; choose another output")
     from keras_bert.tasks.registry import load_as
     from keras_bert.training import static_of
 

@@ -48,20 +48,24 @@ class WarmupThenDecay(Schedule):
         self.scale = keras.Variable(1.0, trainable=False, name="scale")
 
     def __call__(self, step: int | Tensor) -> Tensor:
+        return self.scale * self._unscaled(step)
+
+    def _unscaled(self, step: int | Tensor) -> Tensor:
         step = ops.cast(step, "float32")
         rising = step / self.warmup_steps if self.warmup_steps else 1.0
         falling = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
-        return self.scale * (self.peak * ops.maximum(ops.minimum(rising, falling), 0.0))
+        return self.peak * ops.maximum(ops.minimum(rising, falling), 0.0)
 
     def rescale(self, rate: float, step: int | Tensor) -> None:
         """Scales the schedule so that its learning rate at this step is `rate`. Raises ValueError if it is 0 there."""
-        now = float(self(step))
-        if now == 0 != rate:
+        unscaled = float(self._unscaled(step))
+        if unscaled == 0 != rate:
             raise ValueError(
                 f"the learning rate cannot become {rate:g} at step {int(step)}, where it is 0 by the schedule; with "
                 "warmup=0 it begins at its peak"
             )
-        self.scale.assign(self.scale * (rate / now if now else 1.0))
+        if unscaled:
+            self.scale.assign(rate / unscaled)
 
     def get_config(self) -> dict[str, Any]:
         peak = self.peak * float(self.scale)

@@ -295,10 +295,14 @@ def _measure(
         del measures["loss"]
     else:  # with one objective, Keras leaves its name out
         measures = {f"{MASKED_LM}_{name}": value for name, value in measures.items()}
-    measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
+    measures[f"{MASKED_LM}_perplexity"] = _exp(measures[f"{MASKED_LM}_loss"])
     if with_baselines:
         measures |= {f"{name}{BASELINE}": value for name, value in baselines(records).items()}
     return {**measures, "loss": loss} if with_loss else measures
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf  # above, Python raises an OverflowError
 
 
 def _check_records(model: BertPretrainer, records: Records) -> None:

@@ -44,7 +44,7 @@ def pretrain_files(
     validation: str | Path | None = None,
     *,
     vocab: str | Path | None = None,
-    size: str | None = None,
+    size: str | Path | None = None,
     preset: str | Path | None = None,
     teacher: str | Path | None = None,
     num_layers: int | None = None,
@@ -122,7 +122,7 @@ class PretrainingRun:
                 "a new model needs vocab and size, a model to train further only preset, a student teacher and "
                 f"num_layers; there are {' and '.join(sorted(sources)) or 'none of them'}"
             )
-        new = read_size(sources["size"]) if "size" in sources else None
+        new = read_size(str(sources["size"])) if "size" in sources else None
         self.recipe, self.rows, self.second = recipe, _, second = with_schedule(new, *recipes)
         self.has_teacher = "teacher" in sources
         self.source: str | Path | None = sources.get("preset") or sources.get("teacher")

@@ -133,6 +133,7 @@ class RunOfFiles(Run):
     def renewed(self) -> Iterator[Path]:
         """Yields the directory of the state; to overwrite, a new one, which then replaces the old run and model."""
         if not self._is_to_clear():
+            self._overwrite = False  # all that will be there is of this run
             yield self.directory
             return
         with files.directory_beside(self.directory) as new:

@@ -101,3 +101,6 @@ def test_static_vectors(run, tmp_path):
     assert BertSentenceEncoder.from_preset(tmp_path / "out").encode("a cat").shape == (32,)
     again = run("distill", "static", "--teacher", "bert-books", "--output", tmp_path / "out", exit_code=2)
     assert "overwrite" in again.stderr
+    own = run("distill", "static", "--teacher", tmp_path / "out", "--output", tmp_path / "out", "--overwrite",
+              exit_code=2)  # fmt: skip
+    assert "another output" in own.stderr

@@ -151,7 +151,7 @@ def taught(monkeypatch):
             save_state(self.run.directory / "state.safetensors", [], {})
             return [{"epoch": 1, "loss": 1.0}]
 
-    monkeypatch.setattr(fine_tuning_run, "FineTuning", Training)
+    monkeypatch.setattr(fine_tuning_run, "training_by", lambda recipe: Training)
     return calls
 
 

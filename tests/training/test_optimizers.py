@@ -100,6 +100,14 @@ def test_from_config(optimizer):
     assert float(again._learning_rate(1)) == pytest.approx(5e-4)
 
 
+def test_a_learning_rate_that_was_set_to_0_can_be_set_again():
+    schedule = WarmupThenDecay(1e-3, 0, 10)
+    schedule.rescale(0.0, 5)
+    assert float(schedule(5)) == 0
+    schedule.rescale(1e-4, 5)
+    np.testing.assert_allclose([schedule(5), schedule(0)], [1e-4, 2e-4], rtol=1e-6)
+
+
 def test_without_warmup_the_first_step_has_the_peak():
     schedule = WarmupThenDecay(1.0, 0, 4)
     assert [float(schedule(step)) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]

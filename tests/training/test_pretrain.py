@@ -328,6 +328,10 @@ def test_text_is_measured_by_the_heads_of_the_model(corpus, untraced):
     assert evaluate_text(model, corpus[1:], layout="sentences") == measures
     found = evaluate_text(other, corpus[1:], layout="sentences")
     assert {name for name in measures if found[name] == measures[name]} >= set(measures) - names
+    bias = np.full(other.masked_lm.head.bias.shape, 1e4)
+    bias[0] = 0  # padding is never the answer
+    other.masked_lm.head.bias.assign(-bias)
+    assert evaluate_text(other, corpus[1:], layout="sentences")["masked_lm_perplexity"] == np.inf
     assert found["masked_lm_loss"] != measures["masked_lm_loss"]
     assert evaluate_text(model, corpus[1:], layout="sentences", seed=1) != measures
     with error_names(ValueError, "sentences", "head for pairs", "pairs=False"):

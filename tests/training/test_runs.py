@@ -209,6 +209,7 @@ def test_an_old_model_stays_until_the_new_text_was_read(corpus, tmp_path):
         pretrain_files(texts, output, **settings)
         assert BertPretrainer.from_preset(output).encoder.config.hidden_size == 128
         assert not list(output.rglob(".*"))
+    assert "masked_lm_loss" in pretrain_files(texts, tmp_path / "new", texts, **settings)
     del settings["vocab"], settings["size"]
     before = (tmp_path / "run/model.safetensors").read_bytes()
     with error_names(ValueError, "num_layers", 9, "1 to 2"):
