@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ class OutputFiles:
     names: Sequence[str]  # of the files
     # Writes the file of a number to a path, and yields the counts of its work since the last yield. Must be picklable.
     write_file: Callable[[int, Path], Iterable[Counts]]
+    # Whether a setting in the notes, or None, is the same as that of `settings`. Must be picklable.
+    is_same: Callable[[object, object], bool] = operator.eq
 
     def __post_init__(self) -> None:
         self.notes = self._read_notes()
@@ -132,7 +135,8 @@ class OutputFiles:
         content = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
         # Files that are missing are written again.
         notes = {name: each for name, each in content["files"].items() if (self.directory / name).exists()}
-        different = [name for name, value in self.settings.items() if content["settings"].get(name) != value]
+        noted = content["settings"]
+        different = [name for name, value in self.settings.items() if not self.is_same(noted.get(name), value)]
         if notes and different:
             raise ValueError(
                 f"{self.directory} holds {self.content} with other {', '.join(different)}; choose another directory"

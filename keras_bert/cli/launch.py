@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import signal
@@ -21,16 +22,19 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import IO
 
 import click
 
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, resumable
 from keras_bert.counted import visible
+from keras_bert.files import RUN
 
 _MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10
 _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
+_STATE = "state.safetensors"  # `training.run.STATE`, whose module needs TensorFlow
 _TRAIN = ("finetune", "pretrain", "distill")
 
 
@@ -43,9 +47,11 @@ _TRAIN = ("finetune", "pretrain", "distill")
 def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
     if command[0] not in _TRAIN:
         raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
+    old_state = _identify_state(command)
     for attempt in range(restarts + 1):
         failure = _run(workers, command)
-        command = tuple(each for each in command if each != "--overwrite")  # it would remove the run at each restart
+        if old_state is None or _identify_state(command) != old_state:  # else no worker has removed the old run yet
+            command = tuple(each for each in command if each != "--overwrite")  # it would remove the new run
         if failure is None:
             return
         number, code = failure
@@ -54,6 +60,16 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
             echo(f"worker {number} {reason}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
         echo(f"worker {number} {reason}; all resume from the last checkpoint", err=True)
+
+
+def _identify_state(command: tuple[str, ...]) -> tuple[int, int] | None:
+    """Tells the states of runs in the command's output apart; None if there is none."""
+    words = [word for each in command for word in (each.split("=", 1) if each.startswith("--output=") else [each])]
+    try:
+        status = Path(dict(itertools.pairwise(words)).get("--output", ""), RUN, _STATE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:

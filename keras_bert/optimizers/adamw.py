@@ -23,7 +23,7 @@ class WarmupThenDecay(Schedule):
     """A learning rate that rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
 
     Use it for pre-training and fine-tuning. A callback may set the learning rate of an optimizer with this schedule, as
-    `ReduceLROnPlateau` does: the rest of the schedule is scaled to it.
+    `ReduceLROnPlateau` does: the rest of the schedule is scaled to it. It cannot set another schedule.
 
     Args:
         peak: the peak learning rate.
@@ -157,7 +157,12 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:
-        if isinstance(self.schedule, WarmupThenDecay) and not callable(value):
+        if isinstance(self.schedule, WarmupThenDecay):
+            if callable(value):  # training that has been traced would not follow it, and its state would lack it
+                raise TypeError(
+                    "the learning rate follows a WarmupThenDecay, and can only be set to a number, not to a "
+                    f"{type(value).__name__}; for that, make another optimizer"
+                )
             self.schedule.rescale(float(value), self.iterations)
             return
         keras.optimizers.Optimizer.learning_rate.fset(self, value)

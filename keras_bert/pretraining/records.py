@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from keras_bert import undocumented
+from keras_bert import files, undocumented
 from keras_bert.counted import counted
 from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
@@ -43,6 +43,8 @@ GOOGLE_NAMES = {
     **{name: name for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", *_OPTIONAL)},
 }
 _ROWS_AT_A_TIME = 4096
+# A resumed run reads the corpus again for its digests: whole up to 4 GiB, otherwise this number of pieces of it.
+_PIECES, _PIECE_BYTES = 2**12, 2**20
 _SHUFFLE_BUFFER = 10_000  # records in the shuffle buffer, some megabytes
 
 
@@ -394,7 +396,7 @@ def write_records(
     writer = ShardWriter(preprocessor, objective, layout, predictions, masked_unit, pack)
     corpus_parts = parts_of(texts, part_bytes)
     settings = {
-        "files": [[path.name, path.stat().st_size] for path in texts], "vocabulary": _compute_digest(preprocessor),
+        "files": _describe_texts(texts), "vocabulary": _compute_digest(preprocessor),
         "sequence_length": preprocessor.sequence_length, "objective": objective, "layout": layout, "copies": copies,
         "predictions": predictions, "masked_unit": masked_unit, "pack": pack, "seed": seed, "part_bytes": part_bytes,
     }  # fmt: skip
@@ -405,7 +407,7 @@ def write_records(
             f"{directory} holds records without {SETTINGS}, which cannot be continued; choose another directory"
         )
     write = functools.partial(_write_shard, writer, corpus_parts, seed)
-    outputs = OutputFiles(directory, SETTINGS, "records", settings, names, write)
+    outputs = OutputFiles(directory, SETTINGS, "records", settings, names, write, _is_same)
     check_documents(texts, layout, objective)
     with outputs.lock() as left:
         if pipeline_options is not None:
@@ -427,6 +429,25 @@ def _write_shard(
 ) -> Iterator[dict[str, int]]:
     copy, part = divmod(number, len(parts))
     yield writer(parts[part], [seed, copy, part], path)
+
+
+def _describe_texts(texts: Sequence[Path]) -> list[list[str | int]]:
+    """Lists the name, the size and a digest of each text."""
+    sizes = [path.stat().st_size for path in texts]
+    step = max(_PIECE_BYTES, sum(sizes) // _PIECES)
+
+    def pieces(path: Path, size: int) -> Iterator[bytes]:
+        with path.open("rb") as file:
+            for start in range(0, size, step):
+                file.seek(start)
+                yield file.read(_PIECE_BYTES)
+
+    return [[path.name, size, files.sha256(pieces(path, size))] for path, size in zip(texts, sizes, strict=True)]
+
+
+def _is_same(noted: object, value: Any) -> bool:
+    """Compares a setting with the noted one. Of texts, older records note only names and sizes."""
+    return noted == value or (isinstance(value, list) and noted == [text[:2] for text in value])
 
 
 def _compute_digest(preprocessor: BertPreprocessor) -> str:

@@ -2,11 +2,15 @@
 
 import functools
 import signal
+import sys
 
 import numpy as np
 import psutil
 import pytest
 from safetensors.numpy import load_file
+
+from keras_bert.files import RUN
+from keras_bert.training.run import STATE
 
 from ..support.commands import columns
 from ..support.processes import HANGS, wait_for
@@ -62,6 +66,24 @@ def test_a_worker_is_killed(run, launch, untrained, table, tmp_path):
     for name, expected in alone.items():
         if not name.endswith("key.bias"):  # whose gradient is zero but for rounding
             np.testing.assert_allclose(broken[name], expected, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(("old", "repeated"), [("an old run", 2), (None, 1)])
+@pytest.mark.parametrize("option", ["--output {}", "--output={}"])
+def test_overwrite_is_repeated_until_the_old_run_is_cleared(run, tmp_path, monkeypatch, option, old, repeated):
+    """In place of workers, a script fails three times; the second time, it has cleared the old run."""
+    state, calls = tmp_path / "model" / RUN / STATE, tmp_path / "calls"
+    state.parent.mkdir(parents=True)
+    if old:
+        state.write_text(old)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n[ $(wc -l < {calls}) = 2 ] && rm -f {state}\nexit 1\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    command = ("pretrain", "--overwrite", *option.format(tmp_path / "model").split())
+    run("launch", "--workers", "1", "--restarts", "2", "--", *command, exit_code=1)
+    has_it = ["--overwrite" in line for line in calls.read_text().splitlines()]
+    assert has_it == [number < repeated for number in range(3)]
 
 
 @pytest.mark.slow

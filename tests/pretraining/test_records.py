@@ -1,5 +1,6 @@
 """Records: what is in the files, who else can read them, and what becomes of an interrupted or damaged one."""
 
+import functools
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.pretraining import Records, unmasked, write_records
+from keras_bert.pretraining import records as records_module
 
 from ..support.corpus import WRITTEN
 from ..support.messages import error_names
@@ -164,6 +166,26 @@ def test_it_goes_on_where_it_was(tmp_path, corpus, preprocessor, written):
     for name, value in others.items():
         with error_names(ValueError, again, "records", f"other {name}", "another directory"):
             write_records(corpus, again, preprocessor, progress=False, **{**WRITTEN, "copies": 2, name: value})
+
+
+def test_an_edited_text_of_the_same_size_is_another_one(copied, tmp_path, corpus, preprocessor, written, monkeypatch):
+    monkeypatch.setattr(records_module, "_PIECE_BYTES", 1000)  # each text has several
+    texts = [Path(shutil.copy(path, tmp_path)) for path in corpus]
+    again = functools.partial(write_records, texts, copied, preprocessor, copies=2, progress=False, **WRITTEN)
+    assert again() == written[1]
+    texts[1].write_bytes(texts[1].read_bytes()[:-1] + b"!")
+    with error_names(ValueError, copied, "other files", "another directory"):
+        again()
+
+
+def test_older_records_without_digests_of_the_texts_go_on(copied, corpus, preprocessor, written):
+    notes = json.loads((copied / "records.json").read_text())
+    last = max(notes["files"])
+    notes["settings"]["files"] = [[path.name, path.stat().st_size] for path in corpus]
+    (copied / "records.json").write_text(json.dumps(notes))
+    (copied / last).unlink()
+    assert write_records(corpus, copied, preprocessor, copies=2, progress=False, **WRITTEN) == written[1]
+    assert (copied / last).read_bytes() == (written[0] / last).read_bytes()
 
 
 def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):

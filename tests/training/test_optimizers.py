@@ -10,6 +10,7 @@ from keras_bert.recipe import FineTuningRecipe
 from keras_bert.training.loop import compile_model
 
 from ..support import small
+from ..support.messages import error_names
 from ..support.optimizers import STEPS, problem, trained
 from ..support.processes import run_python
 
@@ -111,6 +112,16 @@ def test_a_learning_rate_that_was_set_to_0_can_be_set_again():
 def test_without_warmup_the_first_step_has_the_peak():
     schedule = WarmupThenDecay(1.0, 0, 4)
     assert [float(schedule(step)) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
+
+
+@pytest.mark.parametrize("kind", [AdamW, LAMB])
+def test_a_schedule_does_not_replace_that_of_a_run(kind):
+    """Nothing would follow it once training has been traced, and a run could not be resumed with it."""
+    optimizer = kind(WarmupThenDecay(1.0, 0, 4))
+    with error_names(TypeError, "WarmupThenDecay", "a number", "CosineDecay"):
+        optimizer.learning_rate = keras.optimizers.schedules.CosineDecay(1.0, 4)
+    optimizer.learning_rate = 0.5
+    assert [float(optimizer.schedule(step)) for step in range(3)] == [0.5, 0.375, 0.25]
 
 
 @pytest.mark.parametrize(("warmup", "updates", "rates"), [(0.6, 1, [1]), (1.0, 1, [1]), (1.0, 3, [0, 0.5, 1])])
