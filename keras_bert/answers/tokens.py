@@ -140,7 +140,8 @@ def fill_masks(predict: Callable[[np.ndarray], np.ndarray], ids: np.ndarray, mas
         largest = others.max(axis=1)
         rest = largest + np.log(np.exp(others - largest[:, None]).sum(axis=1))
         log_odds = logits[np.arange(len(best)), best] - rest
-        mask = int(np.where(is_open, log_odds, -np.inf).argmax())
+        places = np.flatnonzero(is_open)
+        mask = int(places[log_odds[places].argmax()])  # an open one, also where no logit is finite
         filled[mask, :, 0] = order[mask]
         filled[mask, :, 1] = softmax(logits[mask])[order[mask]]
         ids[positions[mask]] = best[mask]

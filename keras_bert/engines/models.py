@@ -98,11 +98,18 @@ class RuntimeModel(Answerer):
 
     def configure(self, **settings: Any) -> None:
         """Changes settings that `from_preset` of the task's class takes. Raises ValueError for what the graph fixes."""
-        for name, value in settings.items():
-            if value is not None and name not in self.CHANGEABLE:
-                raise ValueError(f"{name} of an export is fixed; export the model again with {name}={value!r:.60}")
-            if value is not None:
-                setattr(self, name, value)
+        given = {name: value for name, value in settings.items() if value is not None}
+        for name, value in given.items():
+            if self._is_fixed(name, value):
+                now = self.settings.get(name, value)
+                now = "" if now == value else f" at {now!r:.60}"
+                raise ValueError(f"{name} of an export is fixed{now}; export the model again with {name}={value!r:.60}")
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    def _is_fixed(self, name: str, value: Any) -> bool:
+        """Whether the graph fixes a setting, so that it cannot get this value."""
+        return name not in self.CHANGEABLE
 
     @functools.cached_property
     def token_texts(self) -> tokens.TokenTexts:
@@ -247,16 +254,17 @@ class RuntimeTagger(words.Tagger, RuntimeModel):
             is_best = [np.arange(len(each)) < most for each in ids]
         else:
             is_best = most_context(split)
-        logits = [np.full((len(each), len(self.labels)), np.nan) for each in ids]  # NaN: truncated
+        logits = [np.zeros((len(each), len(self.labels))) for each in ids]
+        is_read = [np.zeros(len(each), bool) for each in ids]  # not the logits say so: a damaged model's may be NaN
         found = self._each_row(split.segments, lambda outputs, _: outputs["logits"])
         for row, start, best, values in zip(split.rows, split.starts, is_best, found, strict=True):
             kept = np.flatnonzero(best)
-            logits[row][start + kept] = values[1 + kept]
-        return [self._predict(each[np.array(first, bool)]) for each, first in zip(logits, begins, strict=True)]
+            logits[row][start + kept], is_read[row][start + kept] = values[1 + kept], True
+        rows = zip(logits, is_read, (np.array(each, bool) for each in begins), strict=True)
+        return [self._predict(values[first], read[first]) for values, read, first in rows]
 
-    def _predict(self, logits: np.ndarray) -> np.ndarray:
+    def _predict(self, logits: np.ndarray, is_read: np.ndarray) -> np.ndarray:
         """Predicts the labels of a sentence's words from the logits of their first tokens, `[words, labels]`."""
-        is_read = ~np.isnan(logits).all(axis=1)
         answers = np.stack([np.full(len(logits), -1.0), np.zeros(len(logits))], axis=1)
         known = logits[is_read]
         if self._scores is None:
@@ -302,17 +310,19 @@ class RuntimeQuestionAnswerer(spans.QuestionAnswerer, RuntimeModel):
         found: list[list[spans.Spans]] = [[] for _ in contexts]
         no_answer = np.full(len(contexts), np.inf)
         by_window: dict[int, spans.Spans] = {}
+        sums = np.zeros((len(lengths), 2))  # of the logits of windows: not finite if one of them is not
         for rows in rows_by_length(np.maximum(lengths, preprocessor.sequence_length or 0), batch_tokens):
             order = rows.tolist()
             outputs = self._outputs(preprocessor.pack(tuple([each[i] for i in order] for each in split.segments)))
             both = np.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)  # [rows, 2, seq_length]
-            check_finite([*both], item="window")
+            sums[order] = both.sum(axis=2, dtype=np.float64)
             for i, (start, end) in zip(order, both, strict=True):
                 tokens = slice(tokens_before[i], tokens_before[i] + count[i])
                 best = spans.best_spans(start[tokens], end[tokens], is_best[i], self.max_answer_length)
                 by_window[i] = best._replace(firsts=best.firsts + split.starts[i], lasts=best.lasts + split.starts[i])
                 no_answer[split.rows[i]] = min(no_answer[split.rows[i]], start[0] + end[0])
             bar.update(len(order))
+        check_finite([*sums], item="window")
         for i, row in enumerate(split.rows):
             found[row].append(by_window[i])
         return [
@@ -373,6 +383,10 @@ class RuntimeSentenceEncoder(similarity.SentenceEncoder, RuntimeModel):
         for name in (self.default_prompt, *(self.column_prompts or ())):
             self.prompt_text(name)  # raises
 
+    def _is_fixed(self, name: str, value: Any) -> bool:
+        in_graph = name == "normalize" and self.settings["normalize"] and not value
+        return in_graph or super()._is_fixed(name, value)
+
     def _count_tokens(self, prompt: str) -> int:
         return len(self.preprocessor.tokenize([prompt])[0])
 
@@ -419,7 +433,8 @@ class RuntimeSparseEncoder(tokens.SparseEncoder, RuntimeModel):
 
     def _compute(self, segments: Segments, top_k: int | None = None, **options: Any) -> Results:
         weights = self._outputs(self.preprocessor.pack(segments))["weights"]
-        orders = (np.argsort(-row, kind="stable")[: np.count_nonzero(row)][:top_k] for row in weights)
+        ranks = np.where(np.isfinite(weights), -weights, -np.inf)  # what is not finite is first, so that it is refused
+        orders = (np.argsort(rank, kind="stable")[: np.count_nonzero(rank)][:top_k] for rank in ranks)
         return [np.stack([order, row[order]], axis=1) for row, order in zip(weights, orders, strict=True)]
 
     def _serve(self, *columns: list[str]) -> dict[str, np.ndarray]:

@@ -593,6 +593,85 @@ def test_an_output_that_is_not_finite_is_refused():
             getattr(broken.model()[1], case.verb)(*case.columns)
 
 
+def damaged(name, value, *words):
+    """The model of a case whose engine gives `value` in the rows that have one of these words."""
+    _, model = CASES[name].model()
+    run, ids = model._engine.run, [ID[word] for word in words]
+
+    def damaged_run(inputs):
+        is_hit, outputs = np.isin(inputs["input_ids"], ids).any(axis=1), run(inputs)
+        for array in outputs.values():
+            array[is_hit, ..., -1 if name == "weights of tokens" else slice(None)] = value  # one among many zeros
+        return outputs
+
+    model._engine = model._engine._replace(run=damaged_run)
+    return model
+
+
+def of_server(texts):
+    return {"text": np.array([text.encode() for text in texts], object)}
+
+
+@pytest.mark.parametrize("ask", ["tag", "entities", "serve"])
+@pytest.mark.parametrize("name", ["words", "words in windows", "words of a CRF"])
+def test_words_that_were_read_but_are_not_finite_are_refused_not_called_truncated(name, ask):
+    model = damaged(name, np.nan, "river")
+
+    def answers(*texts):
+        if ask == "serve":
+            return model.serve("serving_default", of_server(texts))
+        asked = [text.split() for text in texts] if ask == "tag" else [*texts]
+        return getattr(model, ask)(asked[0] if len(asked) == 1 else asked)
+
+    with error_names(ValueError, "1 of 1 text", "not finite", "text 1"):
+        answers(TEXTS[3])
+    with error_names(ValueError, "1 of 5 texts", "not finite", "text 4"):
+        answers(*TEXTS)
+    answers(TEXTS[0])
+    assert model.tag([]) == []
+
+
+def test_words_that_are_cut_are_no_damage_and_hide_none():
+    words = LONG[5].split()
+    with warning_names("truncated words", 8):
+        found = damaged("words", np.nan, "plot").tag(words)  # the last word
+    assert [each["label"] is None for each in found] == [False] * (LONGEST - 2) + [True] * 8
+    with error_names(ValueError, "1 of 1 text", "not finite"):
+        damaged("words", np.nan, "story").tag(words)
+    with error_names(ValueError, "1 of 2 texts", "not finite", "text 2"):  # in the last window alone
+        damaged("words in windows", np.nan, "plot").tag([["good"], words])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_weight_that_is_not_finite_is_found_among_zeros(value):
+    model = damaged("weights of tokens", value, "river")
+    for options in ({}, {"top_k": 1}):
+        with error_names(ValueError, "1 of 5 texts", "not finite", "text 4"):
+            model.encode(TEXTS, **options)
+    with error_names(ValueError, "1 of 5 texts", "not finite", "text 4"):
+        model.serve("serving_default", of_server(TEXTS))
+    check(model.encode(TEXTS[:3]), [weighted(text) for text in TEXTS[:3]])
+
+
+def test_the_window_that_is_not_finite_is_named_by_its_place():
+    model = damaged("questions", np.nan, "story")
+    for tokens in (1024, 1):  # the longest windows are computed first
+        with error_names(ValueError, "1 of 4 windows", "not finite", "window 3"):
+            model.answer(["film"] * 4, ["good film", "bad film", "the story", TEXTS[3]], batch_tokens=tokens)
+
+
+@pytest.mark.filterwarnings("ignore:(invalid|divide)")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_masks_whose_logits_are_not_finite_are_refused_and_end(value):
+    outputs = lambda ids, mask, values: {"logits": np.full((*ids.shape, len(ID)), value)}  # noqa: E731
+    _, model = Case("BertMaskedLM", {}, outputs, "fill", ([],), fill_by_hand).model()
+    for text in ("[MASK]", "[MASK] and [MASK] on [MASK]"):
+        with error_names(ValueError, "1 of 1 text", "not finite"):
+            model.fill(text)
+        with error_names(ValueError, "1 of 1 text", "not finite"):
+            model.serve("serving_default", of_server([text]))
+
+
 def test_calls_that_are_wrong():
     _, model = CASES["vectors"].model()
     for call in (model, model.encode):
@@ -613,6 +692,15 @@ def test_calls_that_are_wrong():
     check(model.encode("good", prompt="none"), row(["good"]).sum(axis=0))
     model.configure(normalize=True)
     check(model.encode("good"), unit(row(["you", "see", "good"]).sum(axis=0)))
+    model.configure(normalize=False)
+    check(model.encode("good"), row(["you", "see", "good"]).sum(axis=0))
+    _, of_length_1 = CASES["vectors of length 1 in windows, without their prompt"].model()
+    with error_names(ValueError, "normalize", "fixed at True", "export the model again", "normalize=False"):
+        of_length_1.configure(normalize=False, default_prompt="none")
+    assert (of_length_1.normalize, of_length_1.default_prompt) == (True, "query")
+    for value in (True, None):
+        of_length_1.configure(normalize=value)
+    check(of_length_1.encode("good"), without_prompt("good"))
     _, model = CASES["vectors"].model()
     without_head = CASES["vectors of length 1 in windows, without their prompt"]._replace(head=None)
     with error_names(ValueError, "head", "include_prompt=False"):
