@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from keras_bert import files, precisions
-from keras_bert.cli.options import corpus_options, filter_of
+from keras_bert.cli.options import corpus_options, filter_of, given_options
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, misuse, resumable
 from keras_bert.counted import counted
 from keras_bert.data.table_formats import TABLES
@@ -51,6 +51,9 @@ from keras_bert.data.tables import check_corpus
 def index(corpus: str | None, output: str, text_column: str, remove: dict[str, Any], **settings: Any) -> None:
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
+    given = given_options(click.get_current_context())
+    if remove and (others := [option for name, option in given.items() if name not in ("output", "remove")]):
+        raise Misuse(f"{others[0]} is for CORPUS, not for --remove; leave it out")
     from keras_bert.search import build_index, remove_rows
 
     with misuse(OSError):

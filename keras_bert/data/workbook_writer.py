@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Iterable
@@ -68,6 +69,8 @@ def check_cell(text: str) -> str:
 def _cell(value: str | float) -> str:
     if value == "" or value != value:  # NaN
         return "<c/>"
+    if value in (math.inf, -math.inf) or (isinstance(value, int) and abs(value) >= 10**15):  # a cell cannot hold it
+        value = str(value)
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return f"<c><v>{value}</v></c>"
     escaped = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", check_cell(value))

@@ -156,7 +156,8 @@ def embed_files(
     notes |= {"skip_bad": True} if skip_bad else {}
     stores = [VectorStore.of(directory / name, notes, path) for name, path in zip(names, sources, strict=True)]
     embedder = FileEmbedder(copies, stores, preset, digest, batch_tokens, settings, _ROWS_AT_A_TIME)
-    outputs = OutputFiles(directory, NOTES, "vectors", notes, names, embedder.write)
+    noted = {**notes, "skip_bad": skip_bad}
+    outputs = OutputFiles(directory, NOTES, "vectors", noted, names, embedder.write, _is_same)
     for path, name in zip(sources, names, strict=True):
         notes = outputs.notes.get(name)
         if notes and not _read_stamp(path).items() <= notes.items():
@@ -292,6 +293,11 @@ class FileEmbedder:
                     stored = model.encode_counted(texts, self.batch_tokens)
                     store.write(chunk, *stored)
                 yield rows, *stored
+
+
+def _is_same(noted: object, value: object) -> bool:
+    """Compares a setting with the noted one. Older notes do not have `skip_bad` if it is False."""
+    return (noted or False) == (value or False)
 
 
 def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:

@@ -72,9 +72,13 @@ class TableCopy:
         """Finds types of Parquet for the columns, that hold the values of all rows."""
         pa = _import_pyarrow()
         try:
-            schemas = [pa.Table.from_pylist(rows).schema for rows, _ in self.chunks(4096)]
+            schemas = []
+            for rows, _ in self.chunks(4096):
+                # pyarrow takes the names of the first row
+                names = dict.fromkeys(name for row in rows for name in row)
+                schemas.append(pa.Table.from_pylist([{**names, **row} for row in rows]).schema)
             return pa.unify_schemas(schemas, promote_options="permissive")
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:
             raise ValueError(f"{self.source} has values that one column of Parquet cannot hold: {error}") from None
 
 

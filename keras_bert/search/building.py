@@ -115,7 +115,9 @@ def build_index(
                 stacklevel=2,
             )
         if add and id_column and old_ids:
-            leaving = index.choose({id_column: [row.columns(text_column)[id_column] for row in new]}).tolist()
+            kept = {old_ids[key] for key in rows if key in old_ids}
+            ids = [row.columns(text_column)[id_column] for row in rows.values()]
+            leaving = [number for number in index.choose({id_column: ids}).tolist() if number not in kept]
         stored = stored or (old.stored if old else kind.STORED[0])
         settings = Settings(preset_handle, digest, text_column, stored, kind.width(model))
         _change(index, settings, leaving, new)

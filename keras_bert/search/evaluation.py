@@ -77,8 +77,8 @@ def evaluate_retrieval(
         found = index.search(collection.queries.values(), top_k=_DEPTH + 1, reranker=reranker, hybrid=hybrid)
     run: Run = {}
     for query, hits in zip(collection.queries, found, strict=True):
-        scores: Sequence[float] = [hit.get("score", hit["similarity"]) for hit in hits]
-        if hybrid and reranker is None:  # the order is that of two rankings
+        scores: Sequence[float] = [hit["similarity"] for hit in hits]
+        if hybrid or reranker is not None:  # the order is that of two rankings, or of logits, whose scores may be equal
             scores = range(len(hits), 0, -1)
         scored = [(hit["row"]["_id"], float(score)) for hit, score in zip(hits, scores, strict=True)]
         run[query] = dict([(document, score) for document, score in scored if document != query][:_DEPTH])

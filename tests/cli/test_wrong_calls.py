@@ -264,6 +264,7 @@ WRONG = {  # a command -> what the message names
     "tokenize text --explain --output a.jsonl": "--explain writes a table, not jsonl",
     "tokenize text --text-pair other": "--text-pair",
     "index texts.txt --remove id=1 --output new": "--remove",
+    "index --remove id=1 --add --output new": "--add",
     "index texts.txt --batch-tokens 0 --output new": "0",
     "duplicates texts.txt --batch-tokens 0": "0",
     "mine pairs.csv --negatives 0 --output new.jsonl": "0",

@@ -94,14 +94,14 @@ def test_what_is_written_is_read_again(tmp_path):
     rows = [["text", "n"], ["=1+1", "007"], ["a <b> & _x0041_\u2028 ", "12"], ["\x01\r\n\ufffe", "-1.5"], ["", "2.0"]]
     with open(tmp_path / "a.xlsx", "wb") as file:
         writer = WorkbookWriter(file)
-        for row in [*rows, [0.1 + 0.2, 7], [float("nan"), "1e5"]]:
+        for row in [*rows, [0.1 + 0.2, 7], [float("nan"), "1e5"], [float("-inf"), 1234567890123456789]]:
             writer.write(row)
         with pytest.raises(ValueError, match="32,767 characters"):
             writer.write(["x" * 32_768])
         writer.close()
     read = [[cell.value for cell in row] for row in openpyxl.load_workbook(tmp_path / "a.xlsx").active.iter_rows()]
     read = [[unescape(each) if isinstance(each, str) else each for each in row] for row in read]
-    last = [[None, "2.0"], [0.1 + 0.2, 7], [None, "1e5"]]
+    last = [[None, "2.0"], [0.1 + 0.2, 7], [None, "1e5"], ["-inf", "1234567890123456789"]]
     assert read == [*rows[:2], [rows[2][0], 12], [rows[3][0], -1.5], *last]
     assert read_table(tmp_path / "a.xlsx", text_column="n").x[:2] == ["007", "12"]
 

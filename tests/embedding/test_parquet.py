@@ -36,6 +36,11 @@ def test_a_table(tmp_path, small_preset, model):
     (tmp_path / "lines.jsonl").write_text(json.dumps({"review": "good"}))
     counts = embed_files([*paths, tmp_path / "lines.jsonl"], tmp_path / "vectors", small_preset, text_column="review")
     assert counts == {"files": 5, "rows": 35, "truncated": 0}
+    rows = [{"review": "good"}, {"review": "bad", "year": 2024}, {"review": "good", "year": 2025, "lang": "en"}]
+    (tmp_path / "lines.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    embed_files([tmp_path / "lines.jsonl"], tmp_path / "of-lines", small_preset, text_column="review", format="parquet")
+    copied = pq.read_table(tmp_path / "of-lines/lines.parquet").drop_columns("vector").to_pylist()
+    assert copied == [{"year": None, "lang": None, **row} for row in rows]
     for path in paths:
         written, expected = pq.read_table(tmp_path / "vectors" / path.name), pq.read_table(path)
         assert written.schema.field("vector").type == pa.list_(pa.float32(), 32)

@@ -60,9 +60,10 @@ def test_parquet_from_any_table(tmp_path, small_preset, model):
 def test_values_of_several_types_are_refused_before_the_work(tmp_path, small_preset):
     pytest.importorskip("pyarrow", reason="needs pyarrow, the extra parquet")
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "good", "id": 1}\n{"text": "bad", "id": "x"}\n')
-    with error_names(ValueError, path, "one column of Parquet"):
-        embed_files([path], tmp_path / "vectors", small_preset, format="parquet")
+    for identifier in ('"x"', 2**70):
+        path.write_text(f'{{"text": "good", "id": 1}}\n{{"text": "bad", "id": {identifier}}}\n')
+        with error_names(ValueError, path, "one column of Parquet"):
+            embed_files([path], tmp_path / "vectors", small_preset, format="parquet")
 
 
 def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
@@ -75,6 +76,8 @@ def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
         with warning_names(tmp_path / name, rows, "left out"):
             counts = embed_files([tmp_path / name], tmp_path / name[0], small_preset, skip_bad=True)
         assert counts["rows"] == 1
+        with error_names(ValueError, "skip_bad"):
+            embed_files([tmp_path / name], tmp_path / name[0], small_preset)
 
 
 def test_excel_needs_a_format_that_has_room_for_vectors(tmp_path, small_preset):

@@ -727,6 +727,9 @@ def test_a_changed_index_is_like_a_new_one(films, tmp_path, small_preset, monkey
         write_rows(tmp_path / "changes.jsonl", changes), directory, small_preset, add=True, id_column="id"
     )
     assert counts == {"texts": 79, "encoded": 2, "truncated": 0}
+    build_index(write_rows(tmp_path / "price.jsonl", [{"id": "7", "text": "good"}]), directory, small_preset, add=True)
+    again = build_index(tmp_path / "changes.jsonl", directory, small_preset, add=True, id_column="id")
+    assert again["texts"] == 79  # a row that was there already replaces that of its id, too
     assert remove_rows(directory, {"kind": "new", "year": {">=": 110}}) == 10
     left = [row for row in rows if row["id"] not in ("3", "4", "7")] + [*changes[:2], *changes[3:13]]
     build_index(write_rows(tmp_path / "left.jsonl", left), tmp_path / "new", small_preset)
