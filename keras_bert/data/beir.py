@@ -89,11 +89,15 @@ def read_beir(directory: str | Path, split: str = "test") -> RetrievalData:
 def _texts(directory: Path, part: str) -> dict[str, str]:
     """Reads the texts of the corpus or of the queries, by their ids."""
     texts: dict[str, str] = {}
-    for path, number, row in _rows(directory, part, ("_id", "text")):
-        identifier = row["_id"]
+    for path, number, row in _rows(directory, part, ("_id",)):
+        identifier, title = row["_id"], row.get("title") or ""
         if identifier in texts:
             raise ValueError(f"{path}, row {number}: the id {identifier!r:.60} is there twice")
-        texts[identifier] = f"{row.get('title') or ''} {row['text']}".strip()
+        try:
+            text = "" if title and row.get("text") == "" else text_of(row, "text")
+        except ValueError as error:
+            raise ValueError(f"{path}, row {number}: {error}") from None
+        texts[identifier] = f"{title} {text}".strip()
     return texts
 
 

@@ -168,6 +168,7 @@ def test_layouts(beir, tmp_path):
             ["row 2", "d2", "twice"],
         ),
         ("corpus.jsonl", '{"id": "d2", "text": "a"}\n', ValueError, ["_id"]),
+        ("corpus.jsonl", '{"_id": "d2", "title": "", "text": ""}\n', ValueError, ["row 1", "text", "empty"]),
         ("corpus.jsonl", None, FileNotFoundError, ["corpus.jsonl"]),
     ],
 )
@@ -175,6 +176,12 @@ def test_bad_files(beir, file, text, error, words):
     (beir / file).unlink() if text is None else (beir / file).write_text(text)
     with error_names(error, *words):
         read_beir(beir)
+
+
+def test_a_document_may_be_its_title_alone(beir):
+    with (beir / "corpus.jsonl").open("a") as file:
+        file.write('{"_id": "d4", "title": "Cats", "text": ""}\n')
+    assert read_beir(beir).documents["d4"] == "Cats"
 
 
 def test_judged_documents_that_are_missing_are_counted(beir):
