@@ -73,7 +73,10 @@ def add(versions, model, number):
 
 @contextlib.contextmanager
 def clients(server, *versions):
-    """Two that ask without a pause, one for each protocol. Their answers must come from these versions."""
+    """Two that ask without a pause, one for each protocol. Their answers must come from these versions, in this order.
+
+    Yields a function that waits until a version has answered; the first has before, the last must after the block.
+    """
     stopped, answers = threading.Event(), set()
 
     def ask_rest():
@@ -90,10 +93,15 @@ def clients(server, *versions):
         while not stopped.is_set():
             ask()
 
+    def hear(version):
+        wait_until(lambda: version in answers or any(each.done() for each in asking))
+
     with ThreadPoolExecutor() as threads:
         asking = [threads.submit(ask_on, ask) for ask in (ask_rest, ask_grpc)]
         try:
-            yield
+            hear(versions[0])
+            yield hear
+            hear(versions[-1])
         finally:
             stopped.set()
     assert [each.exception() for each in asking] == [None, None]
@@ -134,9 +142,10 @@ def test_a_directory_that_is_gone_is_logged_once_and_watched_for(start, versions
 def test_a_new_version_takes_over(start, versions, models):
     server = start(versions)
     assert "version 1 " in server.ready
-    with clients(server, 1, 2, 4):
+    with clients(server, 1, 2, 4) as hear:
         add(versions, models[2], 2)
         server.wait_for(v1="END", v2="AVAILABLE")
+        hear(2)
         add(versions, models[4], 4)
         server.wait_for(v2="END", v4="AVAILABLE")
     assert output(server.predict(version=4, x=ONE), "y") == 4
@@ -146,7 +155,7 @@ def test_a_new_version_takes_over(start, versions, models):
     states = requests.get(server.url, timeout=HANGS).json()["model_version_status"]
     assert [(each["version"], each["state"]) for each in states] == [("4", "AVAILABLE"), ("2", "END"), ("1", "END")]
     # Back to an older one, by taking the new one away.
-    with clients(server, 2, 4):
+    with clients(server, 4, 2):
         (versions / "4").rename(versions / "withdrawn")
         wait_until(lambda: server.states() == {1: "END", 2: "AVAILABLE"}, server.states)
 
