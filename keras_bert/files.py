@@ -360,7 +360,7 @@ def check_writable(directory: str | Path) -> None:
         raise type(error)(f"cannot write into {directory}: {error.strerror}") from error
 
 
-RUN = "training"  # the folder of a run's state, inside the directory of the run
+RUN, STATE = "training", "state.safetensors"  # the folder of a run inside its directory, and the state in it
 
 
 def check_run(directory: str | Path, overwrite: bool) -> None:

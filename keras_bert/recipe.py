@@ -277,8 +277,9 @@ def with_schedule(
         )
     if small and rows.sequence_length is not None:  # no second phase, unless then_steps asks for one
         schedule = {**schedule, "then_steps": None}
-        if rows.sequence_length != _SMALL_SCHEDULE["sequence_length"]:
-            schedule |= {name: _SCHEDULE[name] for name in ("then_length", "then_batch_size")}
+        if new is not None and rows.sequence_length != _SMALL_SCHEDULE["sequence_length"]:
+            length = min(_SCHEDULE["then_length"], new.max_positions)
+            schedule |= {"then_length": length, "then_batch_size": _SCHEDULE["then_batch_size"]}
     elif small and recipe.steps is not None:
         share = recipe.steps * _SMALL_SCHEDULE["then_steps"] // _SMALL_SCHEDULE["steps"]
         schedule = {**schedule, "then_steps": share or None}

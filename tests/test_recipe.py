@@ -202,6 +202,7 @@ PHASES = [
     (TINY, {"sequence_length": 64}, [(6500, 64, 64)]),
     (TINY, {"then_steps": 5, "then_length": 256}, [(6495, 64, 32), (5, 16, 256)]),
     (TINY, {"sequence_length": 128, "then_steps": 5}, [(6495, 64, 128), (5, 8, 512)]),
+    (BertConfig.tiny(max_positions=128), {"sequence_length": 64, "then_steps": 5}, [(6495, 64, 64), (5, 8, 128)]),
     (BertConfig.tiny(max_positions=64), {"steps": 7}, [(7, 32, 128)]),
     (BertConfig.base(), {"steps": 7}, [(7, 32, 128)]),
     (None, {"steps": 7, "then_steps": 2}, [(5, 32, 128), (2, 8, 512)]),

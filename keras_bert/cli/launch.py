@@ -29,12 +29,11 @@ import click
 
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, resumable
 from keras_bert.counted import visible
-from keras_bert.files import RUN
+from keras_bert.files import RUN, STATE
 
 _MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10
 _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
-_STATE = "state.safetensors"  # `training.run.STATE`, whose module needs TensorFlow
 _TRAIN = ("finetune", "pretrain", "distill")
 
 
@@ -66,7 +65,7 @@ def _identify_state(command: tuple[str, ...]) -> tuple[int, int] | None:
     """Tells the states of runs in the command's output apart; None if there is none."""
     words = [word for each in command for word in (each.split("=", 1) if each.startswith("--output=") else [each])]
     try:
-        status = Path(dict(itertools.pairwise(words)).get("--output", ""), RUN, _STATE).stat()
+        status = Path(dict(itertools.pairwise(words)).get("--output", ""), RUN, STATE).stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns

@@ -260,7 +260,8 @@ class Format(NamedTuple):
 def _is_workbook(look: Look) -> bool:
     """Whether a zip file, or a file of old Office, is Excel's or LibreOffice's."""
     is_open_document = b"application/vnd.oasis.opendocument.spreadsheet" in look.beginning
-    return is_open_document or look.beginning.startswith(_OFFICE[1]) or any(x.startswith("xl/") for x in look.zipped)
+    is_excel = look.beginning.startswith(_OFFICE[1]) or any(name.startswith("xl/") for name in look.zipped)
+    return is_open_document or is_excel
 
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # only the first is written

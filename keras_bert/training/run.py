@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
     from keras_bert.tasks.base.task import BertTask
 
-STATE = "state.safetensors"
+STATE = files.STATE
 # The names of digests in the settings of a run. Messages show only the names: a digest tells a reader nothing.
 WEIGHTS = "weights of its preset"
 CONFIGURATION = "configuration of the model"

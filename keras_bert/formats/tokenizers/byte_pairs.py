@@ -57,7 +57,8 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
     """Finds the name of the pattern of a ByteLevel, or of what is before it. Raises ValueError for any other."""
     types, last = tokenizer_json.types_of(steps), steps[-1] if steps else {}
     if types != "Split, ByteLevel":
-        found = next((name for name, x in SPLIT_PATTERNS.items() if x.before == steps[:-1]), BytePairArguments.split)
+        names = (name for name, each in SPLIT_PATTERNS.items() if each.before == steps[:-1])
+        found = next(names, BytePairArguments.split)
         tokenizer_json.refuse(
             path,
             ("splits text with", types, tokenizer_json.types_of([*(SPLIT_PATTERNS[found].before or []), _BYTE_LEVEL])),
